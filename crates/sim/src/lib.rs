@@ -1,1 +1,20 @@
 //! sim
+pub mod account;
+pub mod check;
+mod exec;
+pub mod frac;
+pub mod generate;
+pub mod history;
+pub mod judge;
+pub mod machine;
+pub mod model;
+pub mod naive;
+mod ops;
+pub mod queue;
+pub mod rng;
+pub mod runner;
+pub mod sched;
+pub mod state;
+pub mod stats;
+pub mod trace;
+pub mod violation;

@@ -1,0 +1,179 @@
+//! Settings of a runtime.
+
+use std::sync::Arc;
+use std::thread;
+
+use crate::cpus;
+use crate::error::Error;
+use crate::group::GroupTable;
+use crate::handle::Handle;
+use crate::io::{Driver, Io};
+use crate::runtime::Runtime;
+use crate::shared::{Settings, Shared};
+use crate::worker::{self, Seed, Worker};
+
+/// Default for [`Builder::thread_stack_size`], in bytes.
+const STACK_SIZE: usize = 2 << 20;
+/// Default for [`Builder::max_blocking_threads`].
+const MAX_BLOCKING: usize = 512;
+/// Most workers that a runtime may have.
+const MAX_WORKERS: usize = 4096;
+/// Least stack of a worker, in bytes.
+const MIN_STACK: usize = 64 << 10;
+
+/// Builds a [`Runtime`].
+///
+/// # Examples
+///
+/// ```
+/// let runtime = evenkeel::Builder::new().worker_threads(2).build()?;
+/// assert_eq!(runtime.block_on(async { 6 * 7 }), 42);
+/// # Ok::<(), evenkeel::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    workers: Option<usize>,
+    name: String,
+    stack_size: usize,
+    is_pinned: bool,
+    io: Io,
+    max_blocking: usize,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// Starts from the defaults: a worker for each CPU that this process may use, shared I/O.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            workers: None,
+            name: "evenkeel".to_owned(),
+            stack_size: STACK_SIZE,
+            is_pinned: false,
+            io: Io::default(),
+            max_blocking: MAX_BLOCKING,
+        }
+    }
+
+    /// Sets the number of workers, 1 to 4096.
+    ///
+    /// Default: the CPUs in the affinity mask, but no more than the CPU quota of the cgroup (v1 or v2, the tightest of all ancestors),
+    /// rounded down; at least 1.
+    #[must_use]
+    pub fn worker_threads(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// Sets the name of the threads; worker *i* is called `name-i`. Default: `evenkeel`. No NUL bytes.
+    #[must_use]
+    pub fn thread_name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the stack of each worker's thread, in bytes, at least 64 KiB. Default: 2 MiB.
+    #[must_use]
+    pub fn thread_stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// Pins worker *i* to the *i*-th CPU of this process's affinity mask. Default: off.
+    ///
+    /// [`Builder::build`] refuses it with more workers than CPUs in the mask.
+    #[must_use]
+    pub fn pin_threads(mut self, is_pinned: bool) -> Self {
+        self.is_pinned = is_pinned;
+        self
+    }
+
+    /// Sets who drives Tokio's I/O and timers. Default: [`Io::Shared`].
+    #[must_use]
+    pub fn io(mut self, io: Io) -> Self {
+        self.io = io;
+        self
+    }
+
+    /// Sets the largest number of threads for blocking work, at least 1. Default: 512.
+    #[must_use]
+    pub fn max_blocking_threads(mut self, threads: usize) -> Self {
+        self.max_blocking = threads;
+        self
+    }
+
+    /// Checks the settings and returns the number of workers and the CPUs to pin them to.
+    fn check(&self) -> Result<(usize, Vec<usize>), Error> {
+        let workers = self.workers.unwrap_or_else(cpus::worker_count);
+        if !(1..=MAX_WORKERS).contains(&workers) {
+            return Err(Error::invalid("worker_threads", workers, "1 to 4096"));
+        }
+        if self.name.contains('\0') {
+            return Err(Error::invalid("thread_name", format!("{:?}", self.name), "no NUL byte"));
+        }
+        if self.stack_size < MIN_STACK {
+            return Err(Error::invalid("thread_stack_size", self.stack_size, "65536 bytes or more"));
+        }
+        if self.max_blocking == 0 {
+            return Err(Error::invalid("max_blocking_threads", 0, "1 or more"));
+        }
+        let pins = if self.is_pinned { cpus::allowed()? } else { Vec::new() };
+        if self.is_pinned && workers > pins.len() {
+            let given = format!("{workers} workers for {} CPUs", pins.len());
+            return Err(Error::invalid("pin_threads", given, "a CPU for each worker"));
+        }
+        Ok((workers, pins))
+    }
+
+    /// Builds the runtime and starts its threads.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_invalid_value`] names the setting and its range; [`Error::is_os`] when a thread or the I/O driver could not be made, in which
+    /// case nothing is left running.
+    pub fn build(&self) -> Result<Runtime, Error> {
+        let (workers, pins) = self.check()?;
+        let driver = Driver::new(self.io, &self.name, self.max_blocking)
+            .map_err(|error| Error::os("Tokio's I/O driver", error))?;
+        let (seeds, remotes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Seed::new()).unzip();
+        let settings = Settings {
+            thread_name: self.name.clone(),
+            stack_size: self.stack_size,
+        };
+        let shared = Shared::new(remotes, driver, GroupTable::new(), settings);
+        // From here on an error drops the runtime, which ends the threads already started.
+        let runtime = Runtime::from_handle(Handle::from_shared(shared.clone()));
+        for (index, seed) in seeds.into_iter().enumerate() {
+            let worker = Worker::new(shared.clone(), index, seed);
+            let pin = pins.get(index).copied();
+            self.start(format!("{}-{index}", self.name), move || {
+                if let Some(cpu) = pin {
+                    cpus::pin(cpu);
+                }
+                worker::carry(worker);
+            })?;
+            shared.life.worker_started();
+        }
+        if self.io == Io::Dedicated {
+            let shared = Arc::clone(&shared);
+            self.start(format!("{}-io", self.name), move || {
+                shared.driver.drive(&shared.life.is_shutdown);
+            })?;
+        }
+        Ok(runtime)
+    }
+
+    fn start(&self, name: String, main: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        thread::Builder::new()
+            .name(name.clone())
+            .stack_size(self.stack_size)
+            .spawn(main)
+            .map(drop)
+            .map_err(|error| Error::os(format!("thread {name}"), error))
+    }
+}

@@ -1,0 +1,182 @@
+//! What a thread knows about where it is: the worker it carries, the task it polls, the runtime it was entered into.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::group::GroupInner;
+use crate::handle::Handle;
+use crate::io::Io;
+use crate::shared::Shared;
+use crate::task::{Meta, Runnable};
+use crate::worker::Worker;
+
+thread_local! {
+    /// The worker whose virtual CPU this thread carries.
+    static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
+    /// The task being polled on this thread.
+    static TASK: Cell<*const Meta> = const { Cell::new(ptr::null()) };
+    /// Runtimes entered on this thread, innermost last.
+    static ENTERED: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `f` with the worker of this thread, if it carries one.
+#[allow(unsafe_code)]
+#[inline]
+pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
+    let worker = WORKER.with(Cell::get);
+    // SAFETY: `set_worker` is called by the thread that holds a counted reference to the worker, and reset before it lets go of it.
+    f(unsafe { worker.as_ref() })
+}
+
+/// Says which worker this thread carries; null for none.
+pub(crate) fn set_worker(worker: *const Worker) {
+    WORKER.with(|cell| cell.set(worker));
+}
+
+/// Returns whether this thread carries `worker`.
+#[inline]
+pub(crate) fn is_worker(worker: &Worker) -> bool {
+    ptr::eq(WORKER.with(Cell::get), worker)
+}
+
+/// Returns the runtime of the worker that this thread carries.
+#[allow(unsafe_code)]
+pub(crate) fn worker_shared<'a>() -> Option<&'a Shared> {
+    // SAFETY: as in `with_worker`; the thread's worker holds a counted reference to its runtime and lets go of neither while code of a
+    // task, or of a caller, runs on this thread. A hand-off in between leaves the runtime alive, since the worker lives on.
+    with_worker(|worker| worker.map(|w| unsafe { &*Arc::as_ptr(&w.shared) }))
+}
+
+/// The task that a thread polled before the one it polls now.
+#[derive(Clone, Copy)]
+pub(crate) struct Before(*const Meta);
+
+/// Says which task this thread polls.
+#[inline]
+pub(crate) fn set_task(runnable: &Runnable) -> Before {
+    Before(TASK.with(|cell| cell.replace(runnable.metadata())))
+}
+
+/// Undoes [`set_task`].
+#[inline]
+pub(crate) fn restore_task(before: Before) {
+    TASK.with(|cell| cell.set(before.0));
+}
+
+/// Returns whether `runnable` is the task that this thread polls.
+pub(crate) fn is_current_task(runnable: &Runnable) -> bool {
+    ptr::eq(TASK.with(Cell::get), runnable.metadata())
+}
+
+/// Returns the group of the task that this thread polls.
+#[allow(unsafe_code)]
+pub(crate) fn current_group() -> Option<NonNull<GroupInner>> {
+    let meta = TASK.with(Cell::get);
+    // SAFETY: the task being polled is alive, and its group is alive while it has tasks.
+    let group = unsafe { meta.as_ref() }?.group.get();
+    NonNull::new(group.cast_mut())
+}
+
+/// Returns whether `waker` is the one that the task being polled was given, and so one of ours.
+#[allow(unsafe_code)]
+pub(crate) fn is_waker_of_current_task(waker: &Waker) -> bool {
+    let meta = TASK.with(Cell::get);
+    // SAFETY: the task being polled is alive.
+    unsafe { meta.as_ref() }.is_some_and(|meta| ptr::eq(waker.data(), meta.cell()))
+}
+
+/// Returns the runtime this thread is in: the innermost entered, else that of its worker.
+pub(crate) fn current_handle() -> Option<Handle> {
+    ENTERED
+        .try_with(|entered| entered.borrow().last().cloned())
+        .ok()
+        .flatten()
+        .or_else(|| with_worker(|worker| worker.map(|w| Handle::from_shared(w.shared.clone()))))
+}
+
+/// Leaves the runtime when dropped; made by [`Handle::enter`](crate::Handle::enter).
+#[derive(Debug)]
+#[must_use = "the runtime is left when the guard is dropped"]
+pub struct EnterGuard<'a> {
+    _tokio: Option<tokio::runtime::EnterGuard<'a>>,
+    _entered: Entered,
+}
+
+/// Makes a runtime, and its Tokio runtime, the current one of this thread.
+pub(crate) fn enter(handle: &Handle) -> EnterGuard<'_> {
+    let driver = &handle.shared.driver;
+    EnterGuard {
+        _tokio: (driver.mode() != Io::Off).then(|| driver.handle().enter()),
+        _entered: enter_only(handle.clone()),
+    }
+}
+
+/// Keeps a runtime on this thread's stack of entered runtimes.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    depth: usize,
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+/// Makes a runtime the current one of this thread, and leaves Tokio's context alone.
+pub(crate) fn enter_only(handle: Handle) -> Entered {
+    let depth = ENTERED.with(|entered| {
+        let mut entered = entered.borrow_mut();
+        entered.push(handle);
+        entered.len()
+    });
+    Entered {
+        depth,
+        _not_send: std::marker::PhantomData,
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let left = ENTERED.try_with(|entered| {
+            let mut entered = entered.borrow_mut();
+            let out_of_order = entered.len() != self.depth;
+            (entered.pop(), out_of_order)
+        });
+        if let Ok((_, out_of_order)) = left
+            && !std::thread::panicking()
+        {
+            assert!(
+                !out_of_order,
+                "`EnterGuard` values dropped out of order: they must be dropped in the reverse order of their creation"
+            );
+        }
+    }
+}
+
+/// Returns whether this thread may wait: it carries no worker, and is in no `block_on`.
+pub(crate) fn may_wait_here() -> bool {
+    with_worker(|worker| worker.is_none()) && IS_BLOCKING.with(|b| !b.get())
+        && tokio::runtime::Handle::try_current().is_err()
+}
+
+thread_local! {
+    /// This thread is in a `block_on` of a runtime without I/O.
+    static IS_BLOCKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a future on this thread, without Tokio.
+///
+/// # Panics
+///
+/// Panics on a worker, and inside another such call, as Tokio's `block_on` does.
+pub(crate) fn block_on_without_io<F: Future>(future: F) -> F::Output {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            IS_BLOCKING.with(|b| b.set(false));
+        }
+    }
+    let is_nested = IS_BLOCKING.with(|b| b.replace(true)) || with_worker(|w| w.is_some());
+    assert!(!is_nested, "cannot `block_on` from within a runtime: this thread drives tasks already");
+    let _leave = Leave;
+    futures_lite::future::block_on(future)
+}

@@ -1,0 +1,133 @@
+//! The crate's one error type.
+
+use std::fmt;
+use std::io;
+
+/// What went wrong in building a runtime or in changing a group.
+///
+/// The type is opaque; the `is_*` predicates tell the kinds apart and `Display` names the knob, what was given and
+/// what is allowed.
+pub struct Error(Box<Kind>);
+
+/// A kind of error, with what its message needs.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Kind {
+    #[error("{knob}: {given} is not allowed; allowed: {allowed}")]
+    InvalidValue {
+        knob: &'static str,
+        given: String,
+        allowed: &'static str,
+    },
+    #[error("group {path}: the name is taken")]
+    NameTaken { path: String },
+    #[error("group {path}: busy: {tasks} tasks and {children} child groups remain")]
+    Busy {
+        path: String,
+        tasks: u64,
+        children: usize,
+    },
+    #[error("group {path}: was removed")]
+    Removed { path: String },
+    #[error("group /: the root group cannot be removed")]
+    Root,
+    #[error("there is no evenkeel runtime on this thread")]
+    NoRuntime,
+    #[error("the runtime is shut down")]
+    Shutdown,
+    #[error("{what}: {source}")]
+    Os { what: String, source: io::Error },
+}
+
+impl Error {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self(Box::new(kind))
+    }
+
+    pub(crate) fn invalid(
+        knob: &'static str,
+        given: impl fmt::Display,
+        allowed: &'static str,
+    ) -> Self {
+        Self::new(Kind::InvalidValue {
+            knob,
+            given: given.to_string(),
+            allowed,
+        })
+    }
+
+    pub(crate) fn os(what: impl Into<String>, source: io::Error) -> Self {
+        Self::new(Kind::Os {
+            what: what.into(),
+            source,
+        })
+    }
+
+    /// Returns whether a knob was given a value outside its range.
+    #[must_use]
+    pub fn is_invalid_value(&self) -> bool {
+        matches!(*self.0, Kind::InvalidValue { .. })
+    }
+
+    /// Returns whether a sibling group already has the name.
+    #[must_use]
+    pub fn is_name_taken(&self) -> bool {
+        matches!(*self.0, Kind::NameTaken { .. })
+    }
+
+    /// Returns whether a group could not be removed because tasks or child groups remain in it.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(*self.0, Kind::Busy { .. })
+    }
+
+    /// Returns whether the group was removed before the call.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        matches!(*self.0, Kind::Removed { .. })
+    }
+
+    /// Returns whether the call was refused because it would remove the root group.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        matches!(*self.0, Kind::Root)
+    }
+
+    /// Returns whether the thread is in no runtime.
+    #[must_use]
+    pub fn is_no_runtime(&self) -> bool {
+        matches!(*self.0, Kind::NoRuntime)
+    }
+
+    /// Returns whether the runtime was shut down before the call.
+    #[must_use]
+    pub fn is_shutdown(&self) -> bool {
+        matches!(*self.0, Kind::Shutdown)
+    }
+
+    /// Returns whether the operating system refused something (a thread, a descriptor, an affinity mask).
+    #[must_use]
+    pub fn is_os(&self) -> bool {
+        matches!(*self.0, Kind::Os { .. })
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.0 {
+            Kind::Os { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

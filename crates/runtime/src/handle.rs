@@ -1,0 +1,144 @@
+//! A counted reference to a runtime, from which tasks are spawned.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::context::{self, EnterGuard};
+use crate::error::{Error, Kind};
+use crate::group::GroupInner;
+use crate::io::Io;
+use crate::shared::Shared;
+use crate::task::{self, JoinHandle};
+
+/// A reference to a runtime; cheap to clone, and usable from any thread.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("worker_threads", &self.worker_threads())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Returns the runtime that this thread is in.
+    ///
+    /// # Panics
+    ///
+    /// Panics when this thread is in none.
+    #[must_use]
+    #[track_caller]
+    pub fn current() -> Self {
+        Self::try_current().unwrap_or_else(|_| {
+            panic!("there is no evenkeel runtime here: call this from a task, from `block_on`, or after `Handle::enter`")
+        })
+    }
+
+    /// Returns the runtime that this thread is in.
+    ///
+    /// # Errors
+    ///
+    /// Gives an error for which [`Error::is_no_runtime`] holds when this thread is in none.
+    pub fn try_current() -> Result<Self, Error> {
+        context::current_handle().ok_or_else(|| Error::new(Kind::NoRuntime))
+    }
+
+    /// Makes this runtime the current one of this thread, and its Tokio runtime Tokio's, until the guard is dropped.
+    pub fn enter(&self) -> EnterGuard<'_> {
+        context::enter(self)
+    }
+
+    /// Returns the number of workers, that is of CPUs that tasks run on at once.
+    #[must_use]
+    pub fn worker_threads(&self) -> usize {
+        self.shared.remotes.len()
+    }
+
+    /// Returns the number of tasks that were spawned and have not finished.
+    #[must_use]
+    pub fn nr_tasks(&self) -> usize {
+        self.shared.owned.len()
+    }
+
+    /// Spawns a task into the group of the task that calls this, or into the root group.
+    ///
+    /// After shutdown the future is dropped, and the handle says that it was cancelled.
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        spawn_on(&self.shared, future, None)
+    }
+
+    /// Runs `work` on a thread of the blocking pool.
+    ///
+    /// Abort has an effect only until it starts.
+    pub fn spawn_blocking<F, T>(&self, work: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let shared = &self.shared;
+        let (runnable, handle) = task::create_blocking(work, shared.current_group());
+        if shared.life.is_shutdown.load(Ordering::Acquire) {
+            drop(runnable);
+            return handle;
+        }
+        let here = self.clone();
+        drop(shared.driver.handle().spawn_blocking(move || {
+            let guard = context::enter(&here);
+            let before = context::set_task(&runnable);
+            runnable.run();
+            context::restore_task(before);
+            drop(guard);
+        }));
+        handle
+    }
+
+    /// Runs a future on this thread until it returns; tasks run on the workers meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// Panics inside a task or another `block_on`, where it would hold up a worker; and when the future panics.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let _guard = context::enter_only(self.clone());
+        if self.shared.driver.mode() == Io::Off {
+            return context::block_on_without_io(future);
+        }
+        self.shared.driver.handle().block_on(future)
+    }
+}
+
+/// Spawns a task into `group`, or where the current task is.
+#[inline]
+pub(crate) fn spawn_on<F>(
+    shared: &Shared,
+    future: F,
+    group: Option<*const GroupInner>,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let group = group.unwrap_or_else(|| shared.current_group());
+    let shard = context::with_worker(|worker| match worker {
+        Some(worker) if std::ptr::eq(Arc::as_ptr(&worker.shared), shared) => worker.index as u32,
+        _ => shared.outside_shard(),
+    });
+    let (runnable, handle) = task::create(future, shared, group, shard);
+    if shared.owned.insert(runnable.metadata()) {
+        runnable.schedule();
+    }
+    handle
+}

@@ -1,0 +1,179 @@
+//! What the workers and handles of one runtime share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use crossbeam_deque::{Injector, Steal, Stealer};
+use crossbeam_utils::CachePadded;
+use crossbeam_utils::sync::Unparker;
+use parking_lot::{Condvar, Mutex};
+
+use crate::group::{GroupInner, GroupTable};
+use crate::idle::Idle;
+use crate::io::Driver;
+use crate::task::Runnable;
+use crate::task::owned::OwnedTasks;
+use crate::worker::slot::LifoSlot;
+
+/// Shards of the owned list for threads that are not workers.
+const OUTSIDE_SHARDS: usize = 4;
+
+/// A worker as the other threads see it.
+pub(crate) struct Remote {
+    pub(crate) slot: LifoSlot,
+    pub(crate) stealer: Stealer<Runnable>,
+    pub(crate) unparker: Unparker,
+    /// Set by whoever wakes the worker, cleared by the worker when it is up.
+    pub(crate) is_notified: AtomicBool,
+    /// The worker waits in the I/O driver rather than on its parker.
+    pub(crate) is_in_driver: AtomicBool,
+    /// Polls begun, modulo 2³²; written by the worker alone.
+    pub(crate) polls: AtomicU32,
+}
+
+/// The shared part of a runtime.
+pub(crate) struct Shared {
+    pub(crate) remotes: Box<[CachePadded<Remote>]>,
+    /// Tasks woken or spawned by threads that are not workers, and by the I/O driver while its worker is busy.
+    pub(crate) injector: Injector<Runnable>,
+    pub(crate) idle: Idle,
+    pub(crate) owned: OwnedTasks,
+    pub(crate) driver: Driver,
+    pub(crate) groups: GroupTable,
+    pub(crate) life: Life,
+    /// A parked worker watches the running ones, see `worker::park`.
+    pub(crate) has_sentry: AtomicBool,
+    pub(crate) settings: Settings,
+    next_shard: AtomicUsize,
+}
+
+/// Settings that threads started later need.
+pub(crate) struct Settings {
+    pub(crate) thread_name: String,
+    pub(crate) stack_size: usize,
+}
+
+/// Where a runtime is between start and end.
+#[derive(Default)]
+pub(crate) struct Life {
+    /// No new tasks; the old ones are being dropped.
+    pub(crate) is_shutdown: AtomicBool,
+    /// The time for shutdown is over: workers leave without waiting for polls that go on elsewhere.
+    pub(crate) is_abandoned: AtomicBool,
+    workers: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Life {
+    pub(crate) fn worker_started(&self) {
+        *self.workers.lock() += 1;
+    }
+
+    pub(crate) fn worker_ended(&self) {
+        *self.workers.lock() -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits until every worker has ended, or the deadline; true when all have.
+    pub(crate) fn wait_workers(&self, deadline: std::time::Instant) -> bool {
+        let mut workers = self.workers.lock();
+        while *workers > 0 {
+            if self
+                .changed
+                .wait_until(&mut workers, deadline)
+                .timed_out()
+            {
+                return *workers == 0;
+            }
+        }
+        true
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(remotes: Vec<Remote>, driver: Driver, groups: GroupTable, settings: Settings) -> Arc<Self> {
+        let workers = remotes.len();
+        Arc::new(Self {
+            remotes: remotes.into_iter().map(CachePadded::new).collect(),
+            injector: Injector::new(),
+            idle: Idle::new(workers),
+            owned: OwnedTasks::new(workers + OUTSIDE_SHARDS),
+            driver,
+            groups,
+            life: Life::default(),
+            has_sentry: AtomicBool::new(false),
+            settings,
+            next_shard: AtomicUsize::new(0),
+        })
+    }
+
+    /// Chooses a shard of the owned list for a thread that is not a worker.
+    pub(crate) fn outside_shard(&self) -> u32 {
+        let n = self.next_shard.fetch_add(1, Ordering::Relaxed) % OUTSIDE_SHARDS;
+        (self.remotes.len() + n) as u32
+    }
+
+    /// Returns whether any group but the root was ever made.
+    #[inline]
+    pub(crate) fn is_grouped(&self) -> bool {
+        false
+    }
+
+    /// Returns the group of the task that this thread polls, else the root.
+    pub(crate) fn current_group(&self) -> *const GroupInner {
+        crate::context::current_group().map_or(self.groups.root(), |group| group.as_ptr().cast_const())
+    }
+
+    /// Queues a task that is ready and lets somebody know.
+    pub(crate) fn inject(&self, runnable: Runnable) {
+        self.injector.push(runnable);
+        self.notify_one();
+    }
+
+    /// Wakes one worker if one sleeps and nobody is searching.
+    #[inline]
+    pub(crate) fn notify_one(&self) {
+        if let Some(worker) = self.idle.worker_to_notify() {
+            self.unpark(worker);
+        }
+    }
+
+    /// Wakes a worker that was taken off the list of sleepers.
+    #[cold]
+    pub(crate) fn unpark(&self, worker: usize) {
+        let remote = &self.remotes[worker];
+        remote.is_notified.store(true, Ordering::SeqCst);
+        if remote.is_in_driver.load(Ordering::SeqCst) {
+            self.driver.wake();
+        } else {
+            remote.unparker.unpark();
+        }
+    }
+
+    /// Returns whether a queue that any worker can take from holds work.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.injector.is_empty() || self.remotes.iter().any(|r| !r.stealer.is_empty())
+    }
+
+    /// Takes any ready task from any queue; for the thread that shuts the runtime down.
+    pub(crate) fn take_any(&self) -> Option<Runnable> {
+        let sources = std::iter::once(None).chain(self.remotes.iter().map(Some));
+        for remote in sources {
+            loop {
+                let steal = match remote {
+                    None => self.injector.steal(),
+                    Some(remote) => remote.stealer.steal(),
+                };
+                match steal {
+                    Steal::Success(runnable) => return Some(runnable),
+                    Steal::Empty => break,
+                    Steal::Retry => {}
+                }
+            }
+            if let Some(runnable) = remote.and_then(|r| r.slot.take()) {
+                return Some(runnable);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,103 @@
+//! The future that `async-task` sees: the user's future, kept from unwinding, and the end of its membership in the owned list.
+
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use super::Meta;
+use super::outcome::{NoUnwind, Outcome, Panic, forget_payload};
+
+/// The user's future inside a task.
+///
+/// States: *live* (`inner` holds the future) → *spent* (it was dropped: it returned, panicked, or was cancelled). The change is
+/// made in `retire`, once. A task leaves the list of owned tasks when this wrapper is dropped, which `async-task` does while it
+/// still holds a reference to the cell; so a task in the list is always alive.
+pub(crate) struct TaskFuture<F> {
+    inner: ManuallyDrop<F>,
+    live: bool,
+    meta: NonNull<Meta>,
+}
+
+// SAFETY: `meta` points into the task's own cell; `Meta` is `Sync`, and the future itself decides about `F`.
+#[allow(unsafe_code)]
+unsafe impl<F: Send> Send for TaskFuture<F> {}
+
+impl<F> TaskFuture<F> {
+    pub(crate) fn new(future: F, meta: &Meta) -> Self {
+        Self {
+            inner: ManuallyDrop::new(future),
+            live: true,
+            meta: NonNull::from(meta),
+        }
+    }
+
+    #[allow(unsafe_code)]
+    fn meta(&self) -> &Meta {
+        // SAFETY: the metadata lies in the same cell as this future and outlives it.
+        unsafe { self.meta.as_ref() }
+    }
+
+    /// Drops the user's future and returns the panic of its destructor, if there was one.
+    #[allow(unsafe_code)]
+    fn retire(&mut self) -> Option<Panic> {
+        if !self.live {
+            return None;
+        }
+        self.live = false;
+        let dropped = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: `live` was true, so this is the first drop, and nothing reads `inner` once `live` is false. The future is
+            // dropped where it was pinned.
+            unsafe { ManuallyDrop::drop(&mut self.inner) }
+        }));
+        dropped.err()
+    }
+
+    fn finish<T>(&mut self, outcome: Outcome<T>) -> Poll<NoUnwind<Outcome<T>>> {
+        let outcome = match (self.retire(), outcome) {
+            (None, outcome) => outcome,
+            (Some(second), Outcome::Panicked(first)) => {
+                forget_payload(second);
+                Outcome::Panicked(first)
+            }
+            (Some(payload), other) => {
+                drop(NoUnwind::new(other));
+                Outcome::Panicked(payload)
+            }
+        };
+        Poll::Ready(NoUnwind::new(outcome))
+    }
+}
+
+impl<F: Future> Future for TaskFuture<F> {
+    type Output = NoUnwind<Outcome<F::Output>>;
+
+    #[allow(unsafe_code)]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: nothing is moved out of `self`; `inner` is only pinned again, or dropped in place by `retire`.
+        let this = unsafe { self.get_unchecked_mut() };
+        if this.meta().aborted.load(Ordering::Acquire) {
+            return this.finish(Outcome::Cancelled);
+        }
+        debug_assert!(this.live, "a task was polled after it had returned");
+        // SAFETY: `inner` is pinned because `self` is.
+        let inner = unsafe { Pin::new_unchecked(&mut *this.inner) };
+        match catch_unwind(AssertUnwindSafe(|| inner.poll(cx))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(value)) => this.finish(Outcome::Done(value)),
+            Err(payload) => this.finish(Outcome::Panicked(payload)),
+        }
+    }
+}
+
+impl<F> Drop for TaskFuture<F> {
+    fn drop(&mut self) {
+        if let Some(payload) = self.retire() {
+            forget_payload(payload);
+        }
+        super::owned::remove(self.meta());
+    }
+}

@@ -1,0 +1,318 @@
+//! Workers: the loop of a virtual CPU.
+//!
+//! A [`Worker`] is a virtual CPU: its queues and counters. An OS thread carries it; `block_in_place` hands it to another thread in
+//! mid-poll. Between two polls a worker does one of four things, and [`Exit`] names why a stretch of polls ended.
+//!
+//! Two ways of queueing:
+//!
+//! - *plain* (no group but the root was ever made, no statistics asked for): a FIFO queue with stealing and a slot for the task woken last
+//!   ([`plain`]). No clock is read per poll.
+//! - *grouped*: the core's `RunQueue`, one per worker, behind that worker's lock ([`grouped`]).
+//!
+//! A runtime goes from plain to grouped once and stays there; tasks that lie in plain queues at that moment are moved by whoever meets
+//! them next.
+
+mod grouped;
+mod maintenance;
+mod park;
+mod plain;
+pub(crate) mod slot;
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam_deque::Worker as Deque;
+use crossbeam_utils::sync::Parker;
+
+use crate::context;
+use crate::shared::{Remote, Shared};
+use crate::task::Runnable;
+pub(crate) use grouped::{CpuQueue, leave_fair_task};
+use maintenance::Maintenance;
+
+/// Why a stretch of polls ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Exit {
+    /// Nothing to run.
+    Idle,
+    /// The I/O driver should be turned.
+    Turn,
+    /// The polls have used up Tokio's cooperative budget.
+    Budget,
+    /// Another thread carries this worker now.
+    HandedOff,
+}
+
+/// A virtual CPU.
+///
+/// Its cells belong to the thread that carries it, which is the one whose `context::WORKER` points to it. Everything that other threads
+/// touch is in [`Remote`] or in [`Shared`].
+pub(crate) struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) index: usize,
+    deque: Deque<Runnable>,
+    parker: Parker,
+    /// Polls since the queue was last looked at before the slot.
+    slot_streak: Cell<u32>,
+    /// The task that was woken during its own poll, which has just ended.
+    yielded: Cell<Option<Runnable>>,
+    /// Tasks woken while this thread was in the I/O driver.
+    from_driver: RefCell<Vec<Runnable>>,
+    is_driving: Cell<bool>,
+    is_searching: Cell<bool>,
+    maintenance: Maintenance,
+    current: grouped::Current,
+}
+
+// SAFETY: a worker is passed from thread to thread as a whole; only the thread that carries it touches its cells, see the type's
+// documentation. Passing it on goes through the start of a thread, which orders the accesses.
+#[allow(unsafe_code)]
+unsafe impl Send for Worker {}
+// SAFETY: as for `Send`; an `Arc` of it is held by former carriers, which no longer touch it.
+#[allow(unsafe_code)]
+unsafe impl Sync for Worker {}
+
+/// Ends the count of a worker when its last carrier leaves, however it leaves.
+struct Ended<'a>(&'a Shared);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.life.worker_ended();
+    }
+}
+
+/// The parts of a worker that are made before the runtime they belong to.
+pub(crate) struct Seed {
+    deque: Deque<Runnable>,
+    parker: Parker,
+}
+
+impl Seed {
+    pub(crate) fn new() -> (Self, Remote) {
+        let deque = Deque::new_fifo();
+        let parker = Parker::new();
+        let remote = Remote {
+            slot: slot::LifoSlot::default(),
+            stealer: deque.stealer(),
+            unparker: parker.unparker().clone(),
+            is_notified: Default::default(),
+            is_in_driver: Default::default(),
+            polls: Default::default(),
+        };
+        (Self { deque, parker }, remote)
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, index: usize, seed: Seed) -> Arc<Self> {
+        Arc::new(Self {
+            shared,
+            index,
+            deque: seed.deque,
+            parker: seed.parker,
+            slot_streak: Cell::new(0),
+            yielded: Cell::new(None),
+            from_driver: RefCell::new(Vec::new()),
+            is_driving: Cell::new(false),
+            is_searching: Cell::new(false),
+            maintenance: Maintenance::default(),
+            current: grouped::Current::default(),
+        })
+    }
+
+    /// This worker as the other threads see it.
+    #[inline]
+    fn remote(&self) -> &Remote {
+        &self.shared.remotes[self.index]
+    }
+
+    /// Runs stretches of polls, and what comes between them, until the runtime ends or another thread takes over.
+    fn run(&self) {
+        loop {
+            let stretch = AssertUnwindSafe(|| self.shared.driver.run(|| self.run_stretch()));
+            match catch_unwind(stretch) {
+                Ok(Exit::HandedOff) => return,
+                Ok(Exit::Budget) => {}
+                Ok(Exit::Turn) => self.turn_driver(),
+                Ok(Exit::Idle) => {
+                    if self.shared.life.is_shutdown.load(Ordering::Acquire) {
+                        if self.may_leave() {
+                            return;
+                        }
+                    } else {
+                        self.park();
+                    }
+                }
+                Err(_) if !context::is_worker(self) => return,
+                Err(_) => tracing::error!("a worker caught a panic that is not a task's; it goes on"),
+            }
+        }
+    }
+
+    /// Polls tasks until there is a reason to stop.
+    fn run_stretch(&self) -> Exit {
+        loop {
+            if self.maintenance.is_due() && self.maintain() {
+                return Exit::Turn;
+            }
+            let Some(runnable) = self.next_task() else {
+                return Exit::Idle;
+            };
+            if self.is_searching.get() {
+                self.found_work();
+            }
+            self.poll_task(runnable);
+            if !context::is_worker(self) {
+                return Exit::HandedOff;
+            }
+            if !tokio::task::coop::has_budget_remaining() {
+                return Exit::Budget;
+            }
+        }
+    }
+
+    #[inline]
+    fn next_task(&self) -> Option<Runnable> {
+        if self.shared.is_grouped() {
+            self.next_grouped()
+        } else {
+            self.next_plain()
+        }
+    }
+
+    /// Polls one task. The worker may be gone from this thread afterwards.
+    #[inline]
+    fn poll_task(&self, runnable: Runnable) {
+        let polls = &self.remote().polls;
+        polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        let before = context::set_task(&runnable);
+        runnable.run();
+        context::restore_task(before);
+    }
+
+    #[cold]
+    fn found_work(&self) {
+        self.is_searching.set(false);
+        if self.shared.idle.end_search() && self.shared.has_work() {
+            self.shared.notify_one();
+        }
+    }
+
+    /// Queues a task that was woken, or spawned, by the thread that carries this worker.
+    #[inline]
+    fn schedule_local(&self, runnable: Runnable, is_yield: bool) {
+        if self.is_driving.get() {
+            self.from_driver.borrow_mut().push(runnable);
+            self.shared.driver.wake();
+        } else if is_yield {
+            debug_assert!(context::is_current_task(&runnable));
+            self.yielded.set(Some(runnable));
+        } else if self.shared.is_grouped() {
+            self.wake_grouped(runnable);
+        } else {
+            self.wake_plain(runnable);
+        }
+    }
+
+    /// Turns the I/O driver once, unless another worker sits in it.
+    fn turn_driver(&self) {
+        if let Some(seat) = self.shared.driver.try_sit() {
+            self.in_driver(|| self.shared.driver.turn(&seat));
+            drop(seat);
+            for runnable in self.from_driver.take() {
+                self.shared.inject(runnable);
+            }
+        }
+    }
+
+    /// Does something in the I/O driver; tasks that it wakes are collected. A panic out of it is somebody's waker and ends here.
+    fn in_driver(&self, work: impl FnOnce()) {
+        self.is_driving.set(true);
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        self.is_driving.set(false);
+        if outcome.is_err() {
+            tracing::error!("a waker panicked in the I/O driver");
+        }
+    }
+
+    /// At shutdown, without work: returns whether every task is gone or the time is over; otherwise waits a moment.
+    fn may_leave(&self) -> bool {
+        let life = &self.shared.life;
+        if life.is_abandoned.load(Ordering::Acquire) || self.shared.owned.len() == 0 {
+            return true;
+        }
+        self.parker.park_timeout(std::time::Duration::from_millis(1));
+        false
+    }
+}
+
+/// Carries a worker on this thread until the runtime ends or another thread takes over.
+pub(crate) fn carry(worker: Arc<Worker>) {
+    context::set_worker(Arc::as_ptr(&worker));
+    let ended = Ended(&worker.shared);
+    worker.run();
+    if context::is_worker(&worker) {
+        context::set_worker(std::ptr::null());
+        drop(ended);
+    } else {
+        std::mem::forget(ended);
+    }
+}
+
+/// Queues a task that is ready; the schedule function of every task that workers run.
+#[inline]
+pub(crate) fn schedule(runnable: Runnable, is_yield: bool) {
+    context::with_worker(|worker| {
+        let shared = std::ptr::from_ref(runnable.metadata().shared_ref());
+        match worker {
+            Some(worker) if std::ptr::eq(Arc::as_ptr(&worker.shared), shared) => {
+                worker.schedule_local(runnable, is_yield);
+            }
+            _ => schedule_from_outside(runnable),
+        }
+    });
+}
+
+/// Queues a task from a thread that carries no worker of its runtime.
+#[cold]
+fn schedule_from_outside(runnable: Runnable) {
+    let shared = runnable.metadata().shared_arc();
+    shared.inject(runnable);
+}
+
+/// Runs `f`, which may block this thread; the worker goes to another thread first, so that its tasks go on.
+///
+/// Without a worker on this thread, or when no thread can be started, `f` simply runs.
+pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
+    context::with_worker(|worker| {
+        if let Some(worker) = worker {
+            worker.hand_off();
+        }
+    });
+    tokio::task::block_in_place(f)
+}
+
+impl Worker {
+    /// Gives this worker to a new thread.
+    #[allow(unsafe_code)]
+    fn hand_off(&self) {
+        // SAFETY: `context::WORKER` points into an `Arc` that the carrier holds, so there is a count to add to.
+        let me = unsafe {
+            Arc::increment_strong_count(self);
+            Arc::from_raw(std::ptr::from_ref(self))
+        };
+        self.detach_current();
+        let name = format!("{}-{}", self.shared.settings.thread_name, self.index);
+        context::set_worker(std::ptr::null());
+        let started = std::thread::Builder::new()
+            .name(name)
+            .stack_size(self.shared.settings.stack_size)
+            .spawn(move || carry(me));
+        if let Err(error) = started {
+            context::set_worker(self);
+            tracing::warn!(%error, "block_in_place: no thread for the worker, its tasks wait");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! How a worker sleeps, and the sentry that watches the others meanwhile.
+//!
+//! A worker without work sits down in the I/O driver if its seat is free, and otherwise waits on its parker. Neither wakes up by itself.
+//!
+//! # The sentry
+//!
+//! Three things may go unnoticed while a worker is in a long poll and another one sleeps on its parker: nobody is in the I/O driver, a task waits in
+//! the busy worker's slot, or a push and a park crossed in a place that does without a fence. So while anybody runs, one of the
+//! workers asleep on their parkers is the *sentry*: it wakes every [`ROUND`], and if nobody turned the driver since its last round it takes
+//! the seat; if a slot still holds a task and its worker is still in the same poll it takes the task. After [`QUIET_ROUNDS`] rounds in
+//! which every worker was parked it sleeps without a limit: an idle process has no timer. Whoever wakes first after that sends it on watch
+//! again.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::Worker;
+use crate::idle::Woken;
+use crate::task::Runnable;
+
+/// How long a sentry sleeps between two looks.
+const ROUND: Duration = Duration::from_millis(1);
+/// After how many rounds without anybody running a sentry sleeps for good.
+const QUIET_ROUNDS: u32 = 16;
+/// How often a worker looks for work again before it parks.
+const SPINS: u32 = 2;
+
+impl Worker {
+    /// Sleeps until there is work, or a reason to look for it.
+    pub(super) fn park(&self) {
+        for _ in 0..SPINS {
+            std::hint::spin_loop();
+            if self.shared.has_work() {
+                return;
+            }
+        }
+        let shared = &self.shared;
+        shared.idle.park(self.index, self.is_searching.replace(false));
+        if shared.has_work() || shared.life.is_shutdown.load(Ordering::SeqCst) {
+            self.leave_list();
+            return;
+        }
+        if let Some(seat) = shared.driver.try_sit() {
+            let remote = self.remote();
+            remote.is_in_driver.store(true, Ordering::SeqCst);
+            self.in_driver(|| shared.driver.wait(&seat, &remote.is_notified));
+            remote.is_in_driver.store(false, Ordering::SeqCst);
+            drop(seat);
+        } else {
+            self.wait_on_parker();
+        }
+        self.leave_list();
+        self.take_from_driver();
+        self.post_sentry();
+    }
+
+    /// Leaves the list of sleepers, as a searching worker if somebody took it off.
+    fn leave_list(&self) {
+        self.is_searching
+            .set(self.shared.idle.unpark(self.index) == Woken::Notified);
+        self.remote().is_notified.store(false, Ordering::SeqCst);
+    }
+
+    /// Queues the tasks that events woke while this worker sat in the driver.
+    fn take_from_driver(&self) {
+        let mut woken = self.from_driver.take();
+        if woken.is_empty() {
+            return;
+        }
+        let others = woken.len() > 1;
+        for runnable in woken.drain(..) {
+            self.queue_local(runnable);
+        }
+        self.from_driver.replace(woken);
+        if others {
+            self.shared.notify_one();
+        }
+    }
+
+    /// Queues a task behind those that this worker has.
+    fn queue_local(&self, runnable: Runnable) {
+        if self.shared.is_grouped() {
+            self.enqueue_grouped(runnable);
+        } else {
+            self.deque.push(runnable);
+        }
+    }
+
+    fn wait_on_parker(&self) {
+        let is_notified = || self.remote().is_notified.load(Ordering::SeqCst);
+        while !is_notified() {
+            if self.shared.has_sentry.swap(true, Ordering::SeqCst) {
+                self.parker.park();
+                // Without a notification this was a call to take over the watch.
+                continue;
+            }
+            let relieved = self.watch(&is_notified);
+            self.shared.has_sentry.store(false, Ordering::SeqCst);
+            match relieved {
+                Relief::Work => return,
+                // Whoever woke up since then saw a sentry on watch, and did not post one.
+                Relief::Quiet if self.shared.idle.all_parked() && !is_notified() => {
+                    self.parker.park();
+                }
+                Relief::Quiet => {}
+            }
+        }
+    }
+
+    /// Stands sentry until called, or there is something to do, or all is quiet.
+    fn watch(&self, is_notified: &impl Fn() -> bool) -> Relief {
+        let shared = &self.shared;
+        let mut turned_ns = shared.driver.last_turn_ns();
+        let mut seen: Vec<u32> = self.poll_counts().collect();
+        let mut quiet = 0;
+        while quiet < QUIET_ROUNDS {
+            self.parker.park_timeout(ROUND);
+            if is_notified() || shared.has_work() {
+                return Relief::Work;
+            }
+            if shared.idle.all_parked() {
+                quiet += 1;
+                continue;
+            }
+            quiet = 0;
+            if let Some(stuck) = self.stuck_task(&seen) {
+                self.queue_local(stuck);
+                return Relief::Work;
+            }
+            let last_ns = shared.driver.last_turn_ns();
+            if last_ns == turned_ns && shared.driver.is_seat_free() {
+                return Relief::Work;
+            }
+            turned_ns = last_ns;
+            seen.clear();
+            seen.extend(self.poll_counts());
+        }
+        Relief::Quiet
+    }
+
+    fn poll_counts(&self) -> impl Iterator<Item = u32> {
+        let remotes = self.shared.remotes.iter();
+        remotes.map(|remote| remote.polls.load(Ordering::Relaxed))
+    }
+
+    /// Takes a task out of the slot of a worker that is in the same poll as at the last look.
+    fn stuck_task(&self, seen: &[u32]) -> Option<Runnable> {
+        let remotes = self.shared.remotes.iter().zip(seen);
+        remotes
+            .filter(|(remote, seen)| remote.polls.load(Ordering::Relaxed) == **seen)
+            .find_map(|(remote, _)| remote.slot.take())
+    }
+
+    /// Sends a sleeper on watch if somebody sleeps and nobody watches.
+    fn post_sentry(&self) {
+        let shared = &self.shared;
+        if shared.has_sentry.load(Ordering::SeqCst) || !shared.idle.has_parked() {
+            return;
+        }
+        if let Some(sleeper) = shared.idle.peek_sleeper() {
+            shared.remotes[sleeper].unparker.unpark();
+        }
+    }
+}
+
+/// Why a sentry left its post.
+enum Relief {
+    /// It was called, or found something to do.
+    Work,
+    /// Nobody ran for a while.
+    Quiet,
+}

@@ -1,0 +1,240 @@
+//! The checkers: what must hold after every event, and at the end.
+//!
+//! - *Counts*: each queue counts the tasks that the machine's books place there: nothing is
+//!   lost and nothing doubled. (That a picked task was waiting on that very CPU, and so runs on
+//!   one CPU only, is checked at the pick.)
+//! - *Work conservation*: while a CPU is idle and a task that could use it waits, the time is
+//!   counted; it may not last longer than a kick takes.
+//! - *Charges*: on each CPU, the time charged to each group is the time its tasks were there,
+//!   each stay counted with at least the minimum charge.
+//! - *Starvation*: in the judged phase nobody waits longer than a bound (see
+//!   [`Machine::wait_bound`]).
+//! - *Shares*: over each second of the judged phase each group has received its exact fluid
+//!   service within a bound, and each task of a `Fair` group its part of it.
+
+use crate::account::{Sample, window_error};
+use crate::history::Class;
+use crate::machine::{Machine, Phase, SAMPLE_NS};
+use crate::sched::Scheduler;
+use crate::state::Place;
+use crate::violation::Violation;
+
+/// Machines up to this many tasks and CPUs are checked in full after every event; larger ones
+/// after every [`SPARSE`]th.
+const DENSE: usize = 64;
+/// Distance of full checks on larger machines, in events.
+const SPARSE: u64 = 64;
+/// Longest time to drain after all tasks were asked to end, in ns.
+const DRAIN_NS: u64 = 60_000_000_000;
+
+/// Bounds that depend on how exact the scheduler claims to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Error of a group over 1 s of the judged phase, in % of one CPU.
+    pub group_percent: f64,
+    /// Relative error of a task's share of its `Fair` group over 1 s, in %.
+    pub task_percent: f64,
+    /// Idle time with waiting tasks, beyond the time of a kick, in ns without a break.
+    pub idle_ns: u64,
+}
+
+impl<S: Scheduler> Machine<S> {
+    /// Checks what must hold after event number `step`.
+    pub(crate) fn check_step(&mut self, step: u64) -> Result<(), Violation> {
+        self.check_work_conservation()?;
+        if self.phase == Phase::Drain && self.now > self.drain_until() {
+            let live = |&i: &usize| self.tasks[i].is_live();
+            let tasks = (0..self.tasks.len()).filter(live).collect();
+            return Err(Violation::NotDrained { tasks });
+        }
+        if self.tasks.len().max(self.cpus.len()) > DENSE && !step.is_multiple_of(SPARSE) {
+            return Ok(());
+        }
+        self.check_counts()?;
+        self.check_charges()?;
+        self.check_waits()?;
+        for cpu in 0..self.cpus.len() {
+            self.sched.check_invariants(cpu, self.now);
+        }
+        Ok(())
+    }
+
+    fn drain_until(&self) -> u64 {
+        let h = &self.history;
+        h.busy_ns + h.settle_ns + h.judged_ns + DRAIN_NS
+    }
+
+    fn check_counts(&self) -> Result<(), Violation> {
+        for (cpu, state) in self.cpus.iter().enumerate() {
+            let counted = self.sched.nr_running(cpu);
+            let expected = state.nr_running();
+            if counted != expected {
+                return Err(Violation::WrongCount {
+                    cpu,
+                    counted,
+                    expected,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for a CPU that has been idle, and a task that has waited, together for too long.
+    fn check_work_conservation(&self) -> Result<(), Violation> {
+        let idle = self
+            .cpus
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| c.curr.is_none());
+        let Some((cpu, state)) = idle.min_by_key(|(_, c)| c.idle_since) else {
+            return Ok(());
+        };
+        if self.cpus.iter().all(|c| c.waiting == 0) {
+            return Ok(());
+        }
+        let waits = self
+            .tasks
+            .iter()
+            .enumerate()
+            .filter_map(|(i, t)| match t.place {
+                Place::Queued { since, .. } => Some((since, i)),
+                _ => None,
+            });
+        let Some((since, task)) = waits.min() else {
+            return Ok(());
+        };
+        let for_ns = self.now - since.max(state.idle_since);
+        if for_ns <= self.history.machine.kick_ns + self.bounds.idle_ns {
+            return Ok(());
+        }
+        Err(Violation::IdleWhileWaiting { cpu, task, for_ns })
+    }
+
+    /// Compares charges per CPU and group. The scheduler may have charged the running task up
+    /// to any instant since it was picked.
+    fn check_charges(&self) -> Result<(), Violation> {
+        let min = self.sched.min_charge_ns();
+        for (cpu, state) in self.cpus.iter().enumerate() {
+            for (at, &least) in state.charged_ns.iter().enumerate() {
+                let group = at.checked_sub(1);
+                if group.is_some_and(|g| !self.is_group[g]) {
+                    continue;
+                }
+                let curr = state.curr.filter(|c| c.group == group);
+                let open = curr.map_or(0, |c| (self.now - c.since).max(min));
+                let charged = self.sched.usage_ns(cpu, group);
+                if charged < least || charged > least + open {
+                    return Err(Violation::WrongCharge {
+                        cpu,
+                        group: Some(group),
+                        charged_ns: charged,
+                        least_ns: least,
+                        most_ns: least + open,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Bounds the wait of a task in the judged phase.
+    ///
+    /// A task that is due the rate `r` receives one turn of length `q` (poll or slice) within
+    /// about `q / r`; the bound is ten times that, and half a second for the settling of lags.
+    fn wait_bound(&self, task: usize) -> u64 {
+        let slice = self.tasks[task].spec.slice_ns.map_or(0, u64::from);
+        let quantum = slice.max(self.history.poll_ns).max(3_000_000);
+        let rate = self
+            .account
+            .as_ref()
+            .map_or(0.0, |a| a.rate(&self.tasks[task], task));
+        500_000_000 + (10.0 * quantum as f64 / rate.max(1e-6)) as u64
+    }
+
+    fn check_waits(&self) -> Result<(), Violation> {
+        if self.phase != Phase::Judged || self.history.keeps_models {
+            return Ok(());
+        }
+        for (index, task) in self.tasks.iter().enumerate() {
+            let Place::Queued { since, .. } = task.place else {
+                continue;
+            };
+            let waited_ns = self.now - since;
+            // The bound itself is costly: skip it for the waits that no bound forbids.
+            if waited_ns < 500_000_000 || task.class(&self.history) != Class::Fair {
+                continue;
+            }
+            let bound_ns = self.wait_bound(index);
+            if waited_ns > bound_ns {
+                return Err(Violation::Starved {
+                    task: index,
+                    waited_ns,
+                    bound_ns,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the judged phase, and that nothing is left at the end.
+    pub(crate) fn check_end(&self) -> Result<(), Violation> {
+        self.check_counts()?;
+        self.check_charges()?;
+        let samples = self.account.as_ref().map_or(&[][..], |a| a.samples());
+        let span = (1_000_000_000 / SAMPLE_NS) as usize;
+        for pair in samples.windows(span + 1) {
+            self.check_shares(&pair[0], &pair[span])?;
+            self.check_task_shares(&pair[0], &pair[span])?;
+        }
+        Ok(())
+    }
+
+    fn check_shares(&self, a: &Sample, b: &Sample) -> Result<(), Violation> {
+        let percent = self.bounds.group_percent / 100.0;
+        let bound_ns = ((b.at - a.at) as f64 * percent) as u64;
+        for at in 0..b.due_ns.len() {
+            let due_ns = b.due_ns[at] - a.due_ns[at];
+            let got_ns = b.service_ns[at] - a.service_ns[at];
+            if got_ns.abs_diff(due_ns) > bound_ns {
+                return Err(Violation::Lag {
+                    group: at.checked_sub(1),
+                    got_ns,
+                    due_ns,
+                    bound_ns,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks tasks of `Fair` groups; the bound is relative, and one slice where that is more.
+    fn check_task_shares(&self, a: &Sample, b: &Sample) -> Result<(), Violation> {
+        for (task, due) in b.task_due_ns.iter().enumerate() {
+            let Some(due) = due else {
+                continue;
+            };
+            let before = a.task_due_ns.get(task).copied().flatten().unwrap_or(0);
+            let due_ns = due - before;
+            let got_ns = b.ran_ns[task] - a.ran_ns.get(task).copied().unwrap_or(0);
+            let percent = self.bounds.task_percent / 100.0;
+            let slice = self.tasks[task].spec.slice_ns.map_or(0, u64::from);
+            let least = slice.max(self.history.poll_ns).max(3_000_000);
+            let bound = (due_ns as f64 * percent) as u64 + least;
+            if got_ns.abs_diff(due_ns) > bound {
+                return Err(Violation::TaskShare {
+                    task,
+                    got_ns,
+                    due_ns,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the errors over 100 ms and 1 s windows of the judged phase.
+pub fn errors<S: Scheduler>(machine: &Machine<S>) -> [crate::account::WindowError; 2] {
+    let samples = machine.account.as_ref().map_or(&[][..], |a| a.samples());
+    let span = (1_000_000_000 / SAMPLE_NS) as usize;
+    [1, span].map(|n| window_error(samples, n, n as u64 * SAMPLE_NS / 100))
+}
