@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use evenkeel_benches::alloc::{Counting, Heap};
-use evenkeel_benches::exec::{AsyncExecutor, Executor, Kind, Tokio};
+use evenkeel_benches::exec::{AsyncExecutor, Evenkeel, EvenkeelTwoGroups, Executor, Kind, Tokio};
 use evenkeel_benches::proc::status_bytes;
 use evenkeel_benches::stats::{median, rotated};
 use evenkeel_benches::table::Table;
@@ -26,7 +26,8 @@ const BATCH: usize = 1_000;
 ///
 /// Each executor runs in processes of its own. An idle task holds a future of 8 bytes that has been
 /// polled once and stays pending; `requested` is what the executor asked of the allocator for it,
-/// `usable` what the allocator set aside. The second part spawns all tasks from one task and then
+/// `usable` what the allocator set aside, `resident` the growth of the process's resident memory
+/// (which shows what alignment costs). The second part spawns all tasks from one task and then
 /// awaits them all; `peak` is the growth of the process's resident memory meanwhile.
 #[derive(Parser)]
 #[command(name = "memory")]
@@ -70,6 +71,7 @@ enum Part {
 const FIGURES: &[(&str, &str)] = &[
     ("requested", "idle: requested B/task"),
     ("usable", "usable B/task"),
+    ("resident", "resident B/task"),
     ("allocations", "allocations/task"),
     ("peak", "finish: peak B/task"),
     ("left", "left B/task"),
@@ -162,6 +164,8 @@ fn measure_in_child(
 
 fn measure_here(options: &Options, part: Part, kind: Kind) -> Result<Value, Box<dyn Error>> {
     match kind {
+        Kind::Evenkeel => measure::<Evenkeel>(options, part),
+        Kind::EvenkeelTwoGroups => measure::<EvenkeelTwoGroups>(options, part),
         Kind::Tokio => measure::<Tokio>(options, part),
         Kind::AsyncExecutor => measure::<AsyncExecutor>(options, part),
     }
@@ -170,7 +174,7 @@ fn measure_here(options: &Options, part: Part, kind: Kind) -> Result<Value, Box<
 fn measure<E: Executor>(options: &Options, part: Part) -> Result<Value, Box<dyn Error>> {
     let executor = E::start(options.threads);
     match part {
-        Part::Idle => Ok(idle(&executor, options.tasks)),
+        Part::Idle => idle(&executor, options.tasks),
         Part::Finish => finish(&executor, options.finish),
     }
 }
@@ -191,29 +195,31 @@ impl Future for Idle {
 
 const _: () = assert!(size_of::<Idle>() == 8);
 
-fn idle<E: Executor>(executor: &E, tasks: usize) -> Value {
+fn idle<E: Executor>(executor: &E, tasks: usize) -> Result<Value, Box<dyn Error>> {
     let for_task = executor.clone();
-    let (before, after) = executor.block_on(executor.spawn(0, async move {
-        let executor = for_task;
-        let spawn = || executor.spawn_inside(0, Idle(&POLLED));
-        let mut handles = Vec::with_capacity(tasks + BATCH);
-        spawn_batch::<E, _>(&mut handles, BATCH, spawn).await;
-        let before = Heap::now();
-        while handles.len() < tasks + BATCH {
-            let count = BATCH.min(tasks + BATCH - handles.len());
-            spawn_batch::<E, _>(&mut handles, count, spawn).await;
-        }
-        let after = Heap::now();
-        // The handles must not be dropped: dropping one may cancel its task.
-        std::mem::forget(handles);
-        (before, after)
-    }));
+    let ((before, rss_before), (after, rss_after)) =
+        executor.block_on(executor.spawn(0, async move {
+            let executor = for_task;
+            let spawn = || executor.spawn_inside(0, Idle(&POLLED));
+            let mut handles = Vec::with_capacity(tasks + BATCH);
+            spawn_batch::<E, _>(&mut handles, BATCH, spawn).await;
+            let before = (Heap::now(), status_bytes("VmRSS")?);
+            while handles.len() < tasks + BATCH {
+                let count = BATCH.min(tasks + BATCH - handles.len());
+                spawn_batch::<E, _>(&mut handles, count, spawn).await;
+            }
+            let after = (Heap::now(), status_bytes("VmRSS")?);
+            // The handles must not be dropped: dropping one may cancel its task.
+            std::mem::forget(handles);
+            Ok::<_, std::io::Error>((before, after))
+        }))?;
     let per_task = |bytes: i64| bytes as f64 / tasks as f64;
-    json!({
+    Ok(json!({
         "requested": per_task(after.requested - before.requested),
         "usable": per_task(after.usable - before.usable),
+        "resident": per_task(rss_after.saturating_sub(rss_before) as i64),
         "allocations": per_task((after.allocation_count - before.allocation_count) as i64),
-    })
+    }))
 }
 
 /// Spawns `count` idle tasks and waits until each was polled once.

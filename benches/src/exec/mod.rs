@@ -1,9 +1,11 @@
 //! The executors that are compared, behind one trait.
 
 mod async_executor;
+mod evenkeel;
 mod tokio;
 
 pub use async_executor::AsyncExecutor;
+pub use evenkeel::{Evenkeel, EvenkeelTwoGroups};
 pub use tokio::Tokio;
 
 use std::future::Future;
@@ -48,6 +50,11 @@ pub trait Executor: Clone + Send + Sync + 'static {
 /// The candidates by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
+    /// Evenkeel, every task in the root group.
+    Evenkeel,
+    /// Evenkeel, tasks spread over two groups.
+    #[value(name = "evenkeel-2-groups")]
+    EvenkeelTwoGroups,
     /// Tokio's multi-threaded runtime.
     Tokio,
     /// smol's async-executor, with worker threads that run it.
@@ -56,11 +63,18 @@ pub enum Kind {
 
 impl Kind {
     /// Every candidate, ours first.
-    pub const ALL: &[Kind] = &[Kind::Tokio, Kind::AsyncExecutor];
+    pub const ALL: &[Kind] = &[
+        Kind::Evenkeel,
+        Kind::EvenkeelTwoGroups,
+        Kind::Tokio,
+        Kind::AsyncExecutor,
+    ];
 
     /// Returns the name used in tables, in JSON and on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Kind::Evenkeel => "evenkeel",
+            Kind::EvenkeelTwoGroups => "evenkeel-2-groups",
             Kind::Tokio => "tokio",
             Kind::AsyncExecutor => "async-executor",
         }

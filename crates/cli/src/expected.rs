@@ -87,7 +87,7 @@ pub(crate) struct Demand {
 pub(crate) struct Expected {
     /// The fraction of the CPU time of all groups, its children's included.
     pub(crate) share: f64,
-    /// Whether it gets all it asked for: then it is not its weight that limits it.
+    /// Whether it asks for something and gets all of it: its weight is not what limits it.
     pub(crate) is_satisfied: bool,
 }
 
@@ -98,7 +98,11 @@ impl Demand {
         let least = self.always_ready.min(most);
         let gap = self.tasks - self.waiting;
         // With no gap left all tasks waited all the time: nothing is known but that they ask.
-        let demand = if gap > EPSILON { self.used * self.tasks / gap } else { most };
+        let demand = if gap > EPSILON {
+            self.used * self.tasks / gap
+        } else {
+            most
+        };
         demand.clamp(least, most)
     }
 }
@@ -128,20 +132,38 @@ pub(crate) fn shares(nodes: &[Node], roots: &[usize], cpus: usize) -> Vec<Expect
     let real = cpus as f64;
     let demand = |node: &Node| node.demand.map_or(0.0, |demand| demand.cpus(real));
     let asked: f64 = nodes.iter().map(demand).sum::<f64>().min(real);
-    let used: f64 = nodes.iter().filter_map(|node| node.demand).map(|demand| demand.used).sum();
+    let used: f64 = nodes
+        .iter()
+        .filter_map(|node| node.demand)
+        .map(|demand| demand.used)
+        .sum();
     // How much smaller than whole the CPUs were.
-    let scale = if used > EPSILON && used < asked { used / asked } else { 1.0 };
+    let scale = if used > EPSILON && used < asked {
+        used / asked
+    } else {
+        1.0
+    };
     let cpus = real * scale;
     let own = nodes
         .iter()
         .map(|node| {
-            let Some(demand) = node.demand else { return 0.0 };
+            let Some(demand) = node.demand else {
+                return 0.0;
+            };
             let least = (demand.always_ready * scale).min(cpus);
-            demand.cpus(real).min(demand.tasks * scale).clamp(least, cpus)
+            demand
+                .cpus(real)
+                .min(demand.tasks * scale)
+                .clamp(least, cpus)
         })
         .collect();
     let own_alloc = vec![0.0; nodes.len()];
-    let mut solver = Solver { nodes, cpus, own, own_alloc };
+    let mut solver = Solver {
+        nodes,
+        cpus,
+        own,
+        own_alloc,
+    };
     solver.serve_realtime();
     solver.serve(roots, |class| class == Class::Fair);
     solver.serve(roots, |class| class == Class::Idle);
@@ -181,24 +203,28 @@ impl Solver<'_> {
     /// A node as one child of its level.
     fn part(&self, node: usize, is_served: impl Fn(Class) -> bool + Copy) -> Part {
         let weight = f64::from(self.nodes[node].weight);
-        Part { node, is_own: false, weight, cap: self.cap(node, is_served) }
+        Part {
+            node,
+            is_own: false,
+            weight,
+            cap: self.cap(node, is_served),
+        }
     }
 
     /// What a node and all under it ask for in a class.
     fn cap(&self, node: usize, is_served: impl Fn(Class) -> bool + Copy) -> f64 {
-        let own = if is_served(self.nodes[node].class) { self.own[node] } else { 0.0 };
+        let own = if is_served(self.nodes[node].class) {
+            self.own[node]
+        } else {
+            0.0
+        };
         let children = self.nodes[node].children.iter();
         let below: f64 = children.map(|&child| self.cap(child, is_served)).sum();
         (own + below).min(self.cpus)
     }
 
     /// Splits CPUs between the parts of one level, and on below them.
-    fn split(
-        &mut self,
-        cpus: f64,
-        parts: Vec<Part>,
-        is_served: impl Fn(Class) -> bool + Copy,
-    ) {
+    fn split(&mut self, cpus: f64, parts: Vec<Part>, is_served: impl Fn(Class) -> bool + Copy) {
         let limits: Vec<(f64, f64)> = parts.iter().map(|part| (part.weight, part.cap)).collect();
         for (part, alloc) in parts.into_iter().zip(water_fill(cpus, &limits)) {
             let node = &self.nodes[part.node];
@@ -206,11 +232,19 @@ impl Solver<'_> {
                 self.own_alloc[part.node] += alloc;
                 continue;
             }
-            let mut below: Vec<Part> =
-                node.children.iter().map(|&child| self.part(child, is_served)).collect();
+            let mut below: Vec<Part> = node
+                .children
+                .iter()
+                .map(|&child| self.part(child, is_served))
+                .collect();
             if is_served(node.class) && self.own[part.node] > 0.0 {
                 let (node, weight) = (part.node, f64::from(OWN_TASKS_WEIGHT));
-                below.push(Part { node, is_own: true, weight, cap: self.own[node] });
+                below.push(Part {
+                    node,
+                    is_own: true,
+                    weight,
+                    cap: self.own[node],
+                });
             }
             self.split(alloc, below, is_served);
         }
@@ -235,8 +269,11 @@ impl Solver<'_> {
             asked += child_asked;
         }
         let share = if total > EPSILON { got / total } else { 0.0 };
-        let is_satisfied = got >= asked.min(self.cpus) - EPSILON;
-        expected[node] = Expected { share, is_satisfied };
+        let is_satisfied = asked > EPSILON && got >= asked.min(self.cpus) - EPSILON;
+        expected[node] = Expected {
+            share,
+            is_satisfied,
+        };
         (got, asked)
     }
 }
@@ -265,37 +302,87 @@ mod tests {
 
     /// A leaf with `ready` tasks that are always ready.
     fn busy(weight: u32, ready: f64, used: f64) -> Node {
-        let demand = Demand { always_ready: ready, tasks: ready, used, waiting: 0.0 };
-        Node { weight, class: Class::Fair, demand: Some(demand), children: Vec::new() }
+        let demand = Demand {
+            always_ready: ready,
+            tasks: ready,
+            used,
+            waiting: 0.0,
+        };
+        Node {
+            weight,
+            class: Class::Fair,
+            demand: Some(demand),
+            children: Vec::new(),
+        }
     }
 
     /// A leaf whose `tasks` sleep now and then.
     fn sleepy(weight: u32, tasks: f64, used: f64, waiting: f64) -> Node {
-        let demand = Demand { always_ready: 0.0, tasks, used, waiting };
-        Node { demand: Some(demand), ..busy(weight, 0.0, 0.0) }
+        let demand = Demand {
+            always_ready: 0.0,
+            tasks,
+            used,
+            waiting,
+        };
+        Node {
+            demand: Some(demand),
+            ..busy(weight, 0.0, 0.0)
+        }
     }
 
     fn parent(weight: u32, children: &[usize]) -> Node {
-        Node { demand: None, children: children.to_vec(), ..busy(weight, 0.0, 0.0) }
+        Node {
+            demand: None,
+            children: children.to_vec(),
+            ..busy(weight, 0.0, 0.0)
+        }
     }
 
     fn check(cpus: usize, roots: &[usize], nodes: &[Node], expected: &[f64]) {
         let got: Vec<f64> = shares(nodes, roots, cpus).iter().map(|e| e.share).collect();
         let is_equal = got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);
-        assert!(is_equal && got.len() == expected.len(), "{got:?} is not {expected:?}");
+        assert!(
+            is_equal && got.len() == expected.len(),
+            "{got:?} is not {expected:?}"
+        );
     }
 
     #[test]
     fn weights_alone() {
-        check(2, &[0, 1], &[busy(300, 4.0, 1.5), busy(100, 4.0, 0.5)], &[0.75, 0.25]);
-        check(1, &[0, 1], &[busy(100, 1.0, 0.5), busy(100, 100.0, 0.5)], &[0.5, 0.5]);
+        check(
+            2,
+            &[0, 1],
+            &[busy(300, 4.0, 1.5), busy(100, 4.0, 0.5)],
+            &[0.75, 0.25],
+        );
+        check(
+            1,
+            &[0, 1],
+            &[busy(100, 1.0, 0.5), busy(100, 100.0, 0.5)],
+            &[0.5, 0.5],
+        );
     }
 
     #[test]
     fn one_task_uses_one_cpu() {
-        check(2, &[0, 1], &[busy(300, 1.0, 1.0), busy(100, 4.0, 1.0)], &[0.5, 0.5]);
-        check(2, &[0, 1], &[busy(100, 1.0, 1.0), busy(100, 100.0, 1.0)], &[0.5, 0.5]);
-        check(4, &[0, 1], &[busy(100, 1.0, 1.0), busy(100, 100.0, 3.0)], &[0.25, 0.75]);
+        check(
+            2,
+            &[0, 1],
+            &[busy(300, 1.0, 1.0), busy(100, 4.0, 1.0)],
+            &[0.5, 0.5],
+        );
+        check(
+            2,
+            &[0, 1],
+            &[busy(100, 1.0, 1.0), busy(100, 100.0, 1.0)],
+            &[0.5, 0.5],
+        );
+        check(
+            4,
+            &[0, 1],
+            &[busy(100, 1.0, 1.0), busy(100, 100.0, 3.0)],
+            &[0.25, 0.75],
+        );
         let three = [busy(1, 1.0, 0.7), busy(1, 1.0, 0.7), busy(1, 1.0, 0.6)];
         check(2, &[0, 1, 2], &three, &[1.0 / 3.0; 3]);
     }
@@ -320,10 +407,16 @@ mod tests {
 
     #[test]
     fn a_group_that_sleeps_gives_its_rest_away() {
-        let nodes = [sleepy(900, 8.0, 0.2, 0.0), busy(300, 4.0, 1.35), busy(100, 4.0, 0.45)];
+        let nodes = [
+            sleepy(900, 8.0, 0.2, 0.0),
+            busy(300, 4.0, 1.35),
+            busy(100, 4.0, 0.45),
+        ];
         check(2, &[0, 1, 2], &nodes, &[0.1, 0.675, 0.225]);
-        let satisfied: Vec<bool> =
-            shares(&nodes, &[0, 1, 2], 2).iter().map(|e| e.is_satisfied).collect();
+        let satisfied: Vec<bool> = shares(&nodes, &[0, 1, 2], 2)
+            .iter()
+            .map(|e| e.is_satisfied)
+            .collect();
         assert_eq!(satisfied, [true, false, false]);
     }
 
@@ -357,27 +450,56 @@ mod tests {
 
     #[test]
     fn idle_groups_get_the_rest() {
-        let idle = Node { class: Class::Idle, ..busy(10_000, 4.0, 0.0) };
+        let idle = Node {
+            class: Class::Idle,
+            ..busy(10_000, 4.0, 0.0)
+        };
         check(2, &[0, 1], &[busy(1, 4.0, 2.0), idle.clone()], &[1.0, 0.0]);
         check(2, &[0, 1], &[busy(1, 1.0, 1.0), idle.clone()], &[0.5, 0.5]);
-        let nodes = [busy(1, 1.0, 1.0), idle.clone(), Node { weight: 5_000, ..idle }];
+        let nodes = [
+            busy(1, 1.0, 1.0),
+            idle.clone(),
+            Node {
+                weight: 5_000,
+                ..idle
+            },
+        ];
         check(2, &[0, 1, 2], &nodes, &[0.5, 1.0 / 3.0, 0.5 / 3.0]);
     }
 
     #[test]
     fn realtime_groups_come_first_within_their_limit() {
         let class = |priority| Class::RealTime { priority };
-        let high = Node { class: class(50), ..busy(1, 1.0, 1.0) };
-        check(2, &[0, 1], &[high.clone(), busy(100, 4.0, 1.0)], &[0.5, 0.5]);
-        let many = Node { class: class(50), ..busy(1, 4.0, 1.9) };
+        let high = Node {
+            class: class(50),
+            ..busy(1, 1.0, 1.0)
+        };
+        check(
+            2,
+            &[0, 1],
+            &[high.clone(), busy(100, 4.0, 1.0)],
+            &[0.5, 0.5],
+        );
+        let many = Node {
+            class: class(50),
+            ..busy(1, 4.0, 1.9)
+        };
         check(2, &[0, 1], &[many, busy(100, 4.0, 0.1)], &[0.95, 0.05]);
-        let low = Node { class: class(10), ..busy(1, 4.0, 0.9) };
+        let low = Node {
+            class: class(10),
+            ..busy(1, 4.0, 0.9)
+        };
         let nodes = [low, high, busy(100, 4.0, 0.1)];
         check(2, &[0, 1, 2], &nodes, &[0.45, 0.5, 0.05]);
     }
 
     #[test]
     fn nothing_asked_nothing_expected() {
-        check(2, &[0, 1], &[parent(100, &[]), sleepy(100, 1.0, 0.0, 0.0)], &[0.0, 0.0]);
+        check(
+            2,
+            &[0, 1],
+            &[parent(100, &[]), sleepy(100, 1.0, 0.0, 0.0)],
+            &[0.0, 0.0],
+        );
     }
 }

@@ -1,10 +1,66 @@
-//! The `evenkeel` program.
+//! The `evenkeel` program: runs real multi-tenant workloads under the Evenkeel scheduler.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `args` | the command line |
+//! | `run` | `evenkeel run`, from the file to the results |
+//! | `workload` | reads and checks workload files |
+//! | `kinds` | what the tasks of a workload do |
+//! | `jobs` | starts the tasks of a workload |
+//! | `engine` | the only module that knows the runtime |
+//! | `expected` | what share each group should have got |
+//! | `report` | tables and JSON |
+//! | `output`, `progress` | the output file, the progress bar |
+
 #![forbid(unsafe_code)]
+
+mod args;
+mod engine;
+mod expected;
+mod jobs;
+mod kinds;
+mod output;
+mod progress;
+mod report;
+mod run;
 mod workload;
-fn main() {
-    let path = std::env::args().nth(1).unwrap_or_default();
-    match workload::Document::read(path.as_ref()) {
-        Ok(d) => { println!("{:#?}", d.workload); println!("{:?}", d.load_files().map(|_|())); }
-        Err(e) => println!("{e}"),
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, Command};
+use run::{End, RunError, Signalled};
+
+/// Exit codes; `--help` lists them (a test compares).
+mod exit {
+    pub(super) const FAILED: u8 = 1;
+    pub(super) const USAGE: u8 = 2;
+    pub(super) const INTERRUPTED: u8 = 130;
+    pub(super) const TERMINATED: u8 = 143;
+}
+
+fn main() -> ExitCode {
+    let Command::Run(args) = Cli::parse().command;
+    match run::run(&args) {
+        Ok(End::Completed) => ExitCode::SUCCESS,
+        Ok(End::Signal(Signalled::Interrupt)) => ExitCode::from(exit::INTERRUPTED),
+        Ok(End::Signal(Signalled::Terminate)) => ExitCode::from(exit::TERMINATED),
+        Ok(End::Failed(ended)) => {
+            eprintln!("error: {ended}");
+            ExitCode::from(exit::FAILED)
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            let code = match error {
+                RunError::Workload(_) => exit::USAGE,
+                RunError::Output { .. }
+                | RunError::Engine(_)
+                | RunError::Port(_)
+                | RunError::Wait(_)
+                | RunError::Print(_) => exit::FAILED,
+            };
+            ExitCode::from(code)
+        }
     }
 }

@@ -4,10 +4,10 @@
 pub(crate) const MSEC: u64 = 1_000_000;
 
 /// Shortest slice that a task or group may ask for, in ns (kernel: `NSEC_PER_MSEC / 10`).
-pub const MIN_SLICE_NS: u32 = 100_000;
+pub(crate) const MIN_SLICE_NS: u32 = 100_000;
 
 /// Longest slice that a task or group may ask for, in ns (kernel: `NSEC_PER_MSEC * 100`).
-pub const MAX_SLICE_NS: u32 = 100_000_000;
+pub(crate) const MAX_SLICE_NS: u32 = 100_000_000;
 
 /// Tunables of the scheduling core. All times are in ns.
 #[derive(Clone, Debug, PartialEq, Eq)]

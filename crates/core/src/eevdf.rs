@@ -437,7 +437,7 @@ impl<K: Copy + Eq + core::fmt::Debug> EevdfQueue<K> {
 
     /// Removes all delayed tasks: nobody runs here any more, so their lag would never burn.
     /// Every task that was delayed leaves once, so this costs as much as leaving at once did.
-    fn flush_delayed<A: Arena<Key = K>>(&mut self, arena: &mut A, config: &Config) {
+    pub(crate) fn flush_delayed<A: Arena<Key = K>>(&mut self, arena: &mut A, config: &Config) {
         while let Some(key) = self.pick_eevdf(arena, false) {
             self.dequeue(arena, key, config);
         }

@@ -33,7 +33,7 @@ pub(crate) fn attribute(kind: Kind, args: TokenStream, item: TokenStream) -> Tok
         Ok(tokens) => tokens,
         Err(error) => {
             let error = error.into_compile_error();
-            let stub = function.with_body(&quote!({ loop {} }));
+            let stub = function.stub();
             quote!(#error #stub)
         }
     }

@@ -4,12 +4,13 @@
 //! and an editor can complete code in a body that is not yet valid.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use quote::ToTokens;
+use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Result, Signature, Visibility};
 
 /// A function item with an unparsed body.
+#[derive(Clone)]
 pub(crate) struct Function {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
@@ -31,7 +32,12 @@ impl Parse for Function {
         if !input.is_empty() {
             return Err(input.error("unexpected text after the function"));
         }
-        Ok(Self { attrs, vis, sig, body })
+        Ok(Self {
+            attrs,
+            vis,
+            sig,
+            body,
+        })
     }
 }
 
@@ -60,16 +66,29 @@ impl Function {
         if is_test {
             let second = self.attrs.iter().find(|attr| is_plain_test(attr));
             errors.extend(second.map(|attr| {
-                let message = "a second test attribute is given; `#[evenkeel::test]` adds `#[test]`";
+                let message =
+                    "a second test attribute is given; `#[evenkeel::test]` adds `#[test]`";
                 Error::new_spanned(attr, message)
             }));
         }
         combine(errors)
     }
 
+    /// A function that stands in for one that has errors: it has the signature and does nothing.
+    pub(crate) fn stub(&self) -> TokenStream {
+        let mut stub = self.clone();
+        if stub.sig.ident == "main" {
+            // Its arguments have been reported; the compiler need not report them again.
+            stub.sig.inputs.clear();
+        }
+        stub.with_body(&quote!({ loop {} }))
+    }
+
     /// The function without `async` and with another body.
     pub(crate) fn with_body(&self, body: &TokenStream) -> TokenStream {
-        let Self { attrs, vis, sig, .. } = self;
+        let Self {
+            attrs, vis, sig, ..
+        } = self;
         let mut sig = sig.clone();
         sig.asyncness = None;
         let mut tokens = TokenStream::new();
@@ -87,8 +106,16 @@ impl Function {
 fn is_plain_test(attr: &Attribute) -> bool {
     let path = attr.path();
     path.is_ident("test")
-        || path.segments.iter().map(|s| s.ident.to_string()).eq(["core", "prelude", "v1", "test"])
-        || path.segments.iter().map(|s| s.ident.to_string()).eq(["std", "prelude", "v1", "test"])
+        || path
+            .segments
+            .iter()
+            .map(|s| s.ident.to_string())
+            .eq(["core", "prelude", "v1", "test"])
+        || path
+            .segments
+            .iter()
+            .map(|s| s.ident.to_string())
+            .eq(["std", "prelude", "v1", "test"])
 }
 
 /// Joins errors into one, `Ok` when there is none.

@@ -56,7 +56,10 @@ impl Parse for Pair {
             return Err(Error::new(name.span(), message));
         }
         input.parse::<Token![=]>()?;
-        Ok(Self { name, value: input.parse()? })
+        Ok(Self {
+            name,
+            value: input.parse()?,
+        })
     }
 }
 
@@ -133,7 +136,10 @@ impl Options {
     pub(crate) fn builder(&self, worker_threads: Option<usize>) -> TokenStream {
         let krate = self.krate();
         let mut tokens = quote!(#krate::Builder::new());
-        let is_given = self.settings.iter().any(|(name, _)| name == "worker_threads");
+        let is_given = self
+            .settings
+            .iter()
+            .any(|(name, _)| name == "worker_threads");
         if let (false, Some(n)) = (is_given, worker_threads) {
             tokens.extend(quote!(.worker_threads(#n)));
         }
@@ -187,9 +193,9 @@ fn io(name: &Ident, value: &Expr) -> Result<Ident> {
 fn path(name: &Ident, value: &Expr) -> Result<Path> {
     let allowed = "a string that holds a path, such as `\"renamed\"` or `\"crate::rt\"`";
     match literal(value) {
-        Some(Lit::Str(text)) => {
-            text.parse_with(Path::parse_mod_style).map_err(|_| wrong(name, value, allowed))
-        }
+        Some(Lit::Str(text)) => text
+            .parse_with(Path::parse_mod_style)
+            .map_err(|_| wrong(name, value, allowed)),
         _ => Err(wrong(name, value, allowed)),
     }
 }

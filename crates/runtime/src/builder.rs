@@ -5,7 +5,6 @@ use std::thread;
 
 use crate::cpus;
 use crate::error::Error;
-use crate::group::GroupTable;
 use crate::handle::Handle;
 use crate::io::{Driver, Io};
 use crate::runtime::Runtime;
@@ -145,7 +144,7 @@ impl Builder {
             thread_name: self.name.clone(),
             stack_size: self.stack_size,
         };
-        let shared = Shared::new(remotes, driver, GroupTable::new(), settings);
+        let shared = Shared::new(remotes, driver, settings);
         // From here on an error drops the runtime, which ends the threads already started.
         let runtime = Runtime::from_handle(Handle::from_shared(shared.clone()));
         for (index, seed) in seeds.into_iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -66,18 +66,24 @@ pub(crate) fn restore_task(before: Before) {
     TASK.with(|cell| cell.set(before.0));
 }
 
+/// Returns whether `meta` is that of the task that this thread polls.
+pub(crate) fn is_current_meta(meta: &Meta) -> bool {
+    ptr::eq(TASK.with(Cell::get), meta)
+}
+
 /// Returns whether `runnable` is the task that this thread polls.
 pub(crate) fn is_current_task(runnable: &Runnable) -> bool {
     ptr::eq(TASK.with(Cell::get), runnable.metadata())
 }
 
-/// Returns the group of the task that this thread polls.
+/// Returns the group of the task that this thread polls, if it is a task of `shared`; valid as long as that task is polled.
 #[allow(unsafe_code)]
-pub(crate) fn current_group() -> Option<NonNull<GroupInner>> {
+#[inline]
+pub(crate) fn current_group(shared: &Shared) -> Option<*const GroupInner> {
     let meta = TASK.with(Cell::get);
-    // SAFETY: the task being polled is alive, and its group is alive while it has tasks.
-    let group = unsafe { meta.as_ref() }?.group.get();
-    NonNull::new(group.cast_mut())
+    // SAFETY: the task being polled is alive.
+    let meta = unsafe { meta.as_ref() }?;
+    ptr::eq(meta.shared_ref(), shared).then(|| meta.group.get())
 }
 
 /// Returns whether `waker` is the one that the task being polled was given, and so one of ours.
@@ -85,7 +91,7 @@ pub(crate) fn current_group() -> Option<NonNull<GroupInner>> {
 pub(crate) fn is_waker_of_current_task(waker: &Waker) -> bool {
     let meta = TASK.with(Cell::get);
     // SAFETY: the task being polled is alive.
-    unsafe { meta.as_ref() }.is_some_and(|meta| ptr::eq(waker.data(), meta.cell()))
+    unsafe { meta.as_ref() }.is_some_and(|meta| ptr::eq(waker.data(), meta.cell().as_ptr()))
 }
 
 /// Returns the runtime this thread is in: the innermost entered, else that of its worker.

@@ -32,8 +32,6 @@ pub(crate) enum Kind {
     Root,
     #[error("there is no evenkeel runtime on this thread")]
     NoRuntime,
-    #[error("the runtime is shut down")]
-    Shutdown,
     #[error("{what}: {source}")]
     Os { what: String, source: io::Error },
 }
@@ -96,12 +94,6 @@ impl Error {
     #[must_use]
     pub fn is_no_runtime(&self) -> bool {
         matches!(*self.0, Kind::NoRuntime)
-    }
-
-    /// Returns whether the runtime was shut down before the call.
-    #[must_use]
-    pub fn is_shutdown(&self) -> bool {
-        matches!(*self.0, Kind::Shutdown)
     }
 
     /// Returns whether the operating system refused something (a thread, a descriptor, an affinity mask).

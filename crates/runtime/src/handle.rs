@@ -3,14 +3,13 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::context::{self, EnterGuard};
 use crate::error::{Error, Kind};
-use crate::group::GroupInner;
+use crate::group::{Group, GroupInner};
 use crate::io::Io;
 use crate::shared::Shared;
-use crate::task::{self, JoinHandle};
+use crate::task::{self, JoinHandle, Runnable};
 
 /// A reference to a runtime; cheap to clone, and usable from any thread.
 #[derive(Clone)]
@@ -70,6 +69,25 @@ impl Handle {
         self.shared.owned.len()
     }
 
+    /// Returns the root group.
+    #[must_use]
+    pub fn root(&self) -> Group {
+        Group::new(self.shared.clone(), self.shared.groups.root().clone())
+    }
+
+    /// Returns the group at `path`, such as `/tenants/a`; `/` is the root.
+    #[must_use]
+    pub fn group(&self, path: &str) -> Option<Group> {
+        let inner = self.shared.groups.lookup(path)?;
+        Some(Group::new(self.shared.clone(), inner))
+    }
+
+    /// Returns the group of the task that calls this; the root group where no task of this runtime does.
+    #[must_use]
+    pub fn current_group(&self) -> Group {
+        Group::new(self.shared.clone(), self.shared.current_group_arc())
+    }
+
     /// Spawns a task into the group of the task that calls this, or into the root group.
     ///
     /// After shutdown the future is dropped, and the handle says that it was cancelled.
@@ -90,19 +108,14 @@ impl Handle {
         T: Send + 'static,
     {
         let shared = &self.shared;
-        let (runnable, handle) = task::create_blocking(work, shared.current_group());
-        if shared.life.is_shutdown.load(Ordering::Acquire) {
-            drop(runnable);
-            return handle;
+        let (runnable, handle) = task::create_blocking(work, shared, shared.current_group());
+        if shared.owned.insert(runnable.metadata()) {
+            let job = Blocking {
+                runnable,
+                handle: self.clone(),
+            };
+            drop(shared.driver.handle().spawn_blocking(move || job.run()));
         }
-        let here = self.clone();
-        drop(shared.driver.handle().spawn_blocking(move || {
-            let guard = context::enter(&here);
-            let before = context::set_task(&runnable);
-            runnable.run();
-            context::restore_task(before);
-            drop(guard);
-        }));
         handle
     }
 
@@ -117,6 +130,22 @@ impl Handle {
             return context::block_on_without_io(future);
         }
         self.shared.driver.handle().block_on(future)
+    }
+}
+
+/// A closure on its way to the blocking pool. The fields are dropped in this order: the task refers to the runtime.
+struct Blocking {
+    runnable: Runnable,
+    handle: Handle,
+}
+
+impl Blocking {
+    fn run(self) {
+        let Self { runnable, handle } = self;
+        let _guard = context::enter(&handle);
+        let before = context::set_task(&runnable);
+        runnable.run();
+        context::restore_task(before);
     }
 }
 

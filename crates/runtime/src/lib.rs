@@ -20,6 +20,7 @@ mod yield_now;
 pub use builder::Builder;
 pub use context::EnterGuard;
 pub use error::Error;
+pub use group::{Class, Group, GroupBuilder, GroupStat, Histogram, Order, RtPolicy};
 pub use evenkeel_macros::{main, test};
 pub use handle::Handle;
 pub use io::Io;
@@ -58,6 +59,17 @@ where
     T: Send + 'static,
 {
     Handle::current().spawn_blocking(work)
+}
+
+/// Returns the group of the task that calls this; the root group where no task does.
+///
+/// # Panics
+///
+/// Panics outside of a runtime.
+#[must_use]
+#[track_caller]
+pub fn current_group() -> Group {
+    Handle::current().current_group()
 }
 
 /// Runs `work`, which may block this thread, in the middle of a task: the worker moves to another thread first, so that the other tasks go on.

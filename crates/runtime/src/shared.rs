@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crossbeam_deque::{Injector, Steal, Stealer};
 use crossbeam_utils::CachePadded;
 use crossbeam_utils::sync::Unparker;
+use evenkeel_core::{Config, Domain};
 use parking_lot::{Condvar, Mutex};
 
 use crate::group::{GroupInner, GroupTable};
@@ -13,6 +14,7 @@ use crate::idle::Idle;
 use crate::io::Driver;
 use crate::task::Runnable;
 use crate::task::owned::OwnedTasks;
+use crate::worker::CpuQueue;
 use crate::worker::slot::LifoSlot;
 
 /// Shards of the owned list for threads that are not workers.
@@ -40,6 +42,9 @@ pub(crate) struct Shared {
     pub(crate) owned: OwnedTasks,
     pub(crate) driver: Driver,
     pub(crate) groups: GroupTable,
+    /// The workers' run queues, in use once the runtime is grouped.
+    pub(crate) queues: Box<[CachePadded<CpuQueue>]>,
+    pub(crate) has_fair_order: AtomicBool,
     pub(crate) life: Life,
     /// A parked worker watches the running ones, see `worker::park`.
     pub(crate) has_sentry: AtomicBool,
@@ -91,15 +96,26 @@ impl Life {
 }
 
 impl Shared {
-    pub(crate) fn new(remotes: Vec<Remote>, driver: Driver, groups: GroupTable, settings: Settings) -> Arc<Self> {
+    pub(crate) fn new(remotes: Vec<Remote>, driver: Driver, settings: Settings) -> Arc<Self> {
         let workers = remotes.len();
+        let shards = workers + OUTSIDE_SHARDS;
+        let config = Config::for_cpus(workers);
+        let queue = |cpu| CpuQueue::new(cpu, workers, config.clone());
+        let queues: Box<[_]> = (0..workers).map(queue).map(CachePadded::new).collect();
+        let domain = Domain::new(workers, config.clone());
+        let groups = GroupTable::new(domain, shards, workers);
+        for queue in &queues {
+            queue.lock().attach(groups.root().leaf().clone());
+        }
         Arc::new(Self {
             remotes: remotes.into_iter().map(CachePadded::new).collect(),
             injector: Injector::new(),
             idle: Idle::new(workers),
-            owned: OwnedTasks::new(workers + OUTSIDE_SHARDS),
+            owned: OwnedTasks::new(shards),
             driver,
             groups,
+            queues,
+            has_fair_order: AtomicBool::new(false),
             life: Life::default(),
             has_sentry: AtomicBool::new(false),
             settings,
@@ -116,12 +132,29 @@ impl Shared {
     /// Returns whether any group but the root was ever made.
     #[inline]
     pub(crate) fn is_grouped(&self) -> bool {
-        false
+        self.groups.is_grouped()
+    }
+
+    /// Returns whether any group of fair order was ever made.
+    #[inline]
+    pub(crate) fn has_fair_order(&self) -> bool {
+        self.has_fair_order.load(Ordering::Relaxed)
     }
 
     /// Returns the group of the task that this thread polls, else the root.
     pub(crate) fn current_group(&self) -> *const GroupInner {
-        crate::context::current_group().map_or(self.groups.root(), |group| group.as_ptr().cast_const())
+        crate::context::current_group(self).unwrap_or_else(|| Arc::as_ptr(self.groups.root()))
+    }
+
+    /// Returns a counted reference to what [`Shared::current_group`] returns.
+    #[allow(unsafe_code)]
+    pub(crate) fn current_group_arc(&self) -> Arc<GroupInner> {
+        let group = self.current_group();
+        // SAFETY: groups live in `Arc`s, and the current task keeps its group alive (the root is kept by `self`).
+        unsafe {
+            Arc::increment_strong_count(group);
+            Arc::from_raw(group)
+        }
     }
 
     /// Queues a task that is ready and lets somebody know.
@@ -152,7 +185,9 @@ impl Shared {
 
     /// Returns whether a queue that any worker can take from holds work.
     pub(crate) fn has_work(&self) -> bool {
-        !self.injector.is_empty() || self.remotes.iter().any(|r| !r.stealer.is_empty())
+        !self.injector.is_empty()
+            || self.remotes.iter().any(|r| !r.stealer.is_empty())
+            || (self.is_grouped() && self.queues.iter().any(|q| q.hints.nr_waiting() > 0))
     }
 
     /// Takes any ready task from any queue; for the thread that shuts the runtime down.

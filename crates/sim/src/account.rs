@@ -2,12 +2,9 @@
 
 use std::collections::HashMap;
 
-mod weight {
-    pub fn nice_to_weight(_: i8) -> u32 {
-        1024
-    }
-}
+use evenkeel_core::weight;
 
+use crate::frac::Frac;
 use crate::history::{Class, History, Order};
 use crate::judge::{Judge, NodeId};
 use crate::state::{Task, slot};
@@ -45,6 +42,7 @@ impl Account {
     /// Starts at `now` with the present groups and runnable tasks.
     pub fn new(history: &History, tasks: &[Task], now: u64) -> Self {
         let mut judge = Judge::new(history.machine.cpus);
+        judge.set_rt_share(Frac::new(19, 20));
         let root = judge.root();
         let mut nodes = vec![root];
         let mut own = vec![judge.add(root, OWN_TASKS_WEIGHT)];

@@ -1,7 +1,7 @@
 //! The checkers: what must hold after every event, and at the end.
 //!
 //! - *Counts*: each queue counts the tasks that the machine's books place there: nothing is
-//!   lost and nothing doubled. (That a picked task was waiting on that very CPU, and so runs on
+//!   lost and nothing doubled; and its own record of each task agrees. (That a picked task was waiting on that very CPU, and so runs on
 //!   one CPU only, is checked at the pick.)
 //! - *Work conservation*: while a CPU is idle and a task that could use it waits, the time is
 //!   counted; it may not last longer than a kick takes.
@@ -36,6 +36,26 @@ pub struct Bounds {
     pub task_percent: f64,
     /// Idle time with waiting tasks, beyond the time of a kick, in ns without a break.
     pub idle_ns: u64,
+}
+
+impl Bounds {
+    /// Bounds nothing but idle time: for measuring, and for schedulers that promise no shares.
+    pub const UNJUDGED: Self = Self {
+        group_percent: f64::INFINITY,
+        task_percent: f64::INFINITY,
+        idle_ns: 0,
+    };
+}
+
+impl Default for Bounds {
+    /// Returns what the core promises for random histories.
+    fn default() -> Self {
+        Self {
+            group_percent: 2.0,
+            task_percent: 5.0,
+            idle_ns: 0,
+        }
+    }
 }
 
 impl<S: Scheduler> Machine<S> {
@@ -74,6 +94,12 @@ impl<S: Scheduler> Machine<S> {
                     counted,
                     expected,
                 });
+            }
+        }
+        for (task, state) in self.tasks.iter().enumerate() {
+            if state.is_live() && !self.sched.is_consistent(task, state.place) {
+                let place = self.place_text(task);
+                return Err(Violation::WrongState { task, place });
             }
         }
         Ok(())

@@ -18,11 +18,9 @@ impl<S: Scheduler> Machine<S> {
         self.pull(cpu)?;
         let mut pick = self.sched.pick(cpu, self.now);
         if pick.is_none() {
-            if self.cpus[cpu].waiting > 0 {
-                let waiting = self.cpus[cpu].waiting;
-                if !self.sched.may_hold_back(cpu) {
-                    return Err(Violation::Lost { cpu, waiting });
-                }
+            let waiting = self.cpus[cpu].waiting;
+            if waiting > 0 {
+                return Err(Violation::Lost { cpu, waiting });
             }
             if self.pull(cpu)? {
                 pick = self.sched.pick(cpu, self.now);

@@ -1,6 +1,6 @@
 //! Random histories from a seed.
 
-use crate::history::{Class, GroupSpec, History, MachineSpec, Op, Order, TaskSpec};
+use crate::history::{Class, GroupSpec, History, MachineSpec, Op, Order, RtPolicy, TaskSpec};
 use crate::model::Model;
 use crate::rng::Rng;
 
@@ -37,7 +37,27 @@ impl Default for Limits {
     }
 }
 
-/// Draws the history that belongs to `seed`.
+/// Distance of the seeds that get a large machine.
+const LARGE_EVERY: u64 = 16;
+
+/// Draws the history that belongs to `seed` alone: mostly small, now and then large.
+pub fn from_seed(seed: u64) -> History {
+    let limits = if seed.is_multiple_of(LARGE_EVERY) {
+        Limits {
+            cpus: 64,
+            tasks: 300,
+            groups: 60,
+            ops: 200,
+            busy_ns: 50 * MS,
+            ..Limits::default()
+        }
+    } else {
+        Limits::default()
+    };
+    history(seed, &limits)
+}
+
+/// Draws the history that belongs to `seed` inside `limits`.
 pub fn history(seed: u64, limits: &Limits) -> History {
     let rng = &mut Rng::fork(seed, 0);
     let machine = machine(rng, limits);
@@ -71,7 +91,7 @@ pub fn history(seed: u64, limits: &Limits) -> History {
 fn machine(rng: &mut Rng, limits: &Limits) -> MachineSpec {
     let sizes: Vec<u32> = [1, 2, 2, 3, 4, 7, 8, 16, 64]
         .into_iter()
-        .filter(|&n| n <= limits.cpus)
+        .filter(|&n| n <= limits.cpus && n >= limits.cpus / 8)
         .collect();
     MachineSpec {
         kick_ns: rng.range(0, 5 * US),
@@ -113,7 +133,11 @@ fn group(rng: &mut Rng, index: usize) -> GroupSpec {
 fn real_time(rng: &mut Rng) -> Class {
     Class::RealTime {
         priority: rng.range(1, 99) as u8,
-        is_rr: rng.percent(50),
+        policy: if rng.percent(50) {
+            RtPolicy::RoundRobin
+        } else {
+            RtPolicy::Fifo
+        },
     }
 }
 

@@ -5,35 +5,12 @@
 //! reach its new shares, and in the *judged* phase shares are compared with the exact ones.
 //! Last, all tasks wind up and exit, and nothing may be left over.
 
+pub use evenkeel_core::{Class, Order, RtPolicy};
+
 use crate::model::Model;
 
 /// Is the start time of a task that was left out of a history.
 pub const NEVER: u64 = u64::MAX;
-
-/// Says in which order a group runs its own tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// First come, first served.
-    Fifo,
-    /// EEVDF by nice value and slice.
-    Fair,
-}
-
-/// Says which scheduling class a group or task belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Above all others, by priority 1 to 99, larger first.
-    RealTime {
-        /// Priority, 1 to 99.
-        priority: u8,
-        /// Whether tasks of equal priority take turns.
-        is_rr: bool,
-    },
-    /// By weight.
-    Fair,
-    /// Only when nothing else is runnable.
-    Idle,
-}
 
 /// Describes the virtual machine; all times in ns.
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use crate::history::{GroupSpec, TaskSpec};
 use crate::sched::{Kind, Outcome, Pick, Scheduler};
+use crate::state::{Place, slot};
 
 /// Time after which a task makes way, in ns.
 const SLICE_NS: u64 = 3_000_000;
@@ -55,13 +56,15 @@ impl Scheduler for Naive {
 
     fn create_task(&mut self, task: usize, spec: &TaskSpec) {
         self.groups.resize(self.groups.len().max(task + 1), 0);
-        self.groups[task] = crate::state::slot(spec.group);
+        self.groups[task] = slot(spec.group);
     }
 
-    fn change_task(&mut self, _: Option<usize>, _: usize, _: &TaskSpec, _: u64) {}
+    fn change_task(&mut self, _: Option<usize>, _: usize, _: &TaskSpec, _: u64) -> bool {
+        false
+    }
 
     fn move_task(&mut self, task: usize, spec: &TaskSpec, _: u64) {
-        self.groups[task] = crate::state::slot(spec.group);
+        self.groups[task] = slot(spec.group);
     }
 
     fn select_cpu(&mut self, _: usize, is_idle: &[bool], _: u64, random: u64) -> usize {
@@ -87,10 +90,6 @@ impl Scheduler for Naive {
             task,
             slice_end: now + SLICE_NS,
         })
-    }
-
-    fn may_hold_back(&self, _: usize) -> bool {
-        false
     }
 
     fn put(&mut self, cpu: usize, task: usize, outcome: Outcome, now: u64) {
@@ -127,11 +126,18 @@ impl Scheduler for Naive {
     }
 
     fn usage_ns(&self, cpu: usize, group: Option<usize>) -> u64 {
-        self.cpus[cpu].usage_ns[crate::state::slot(group)]
+        self.cpus[cpu].usage_ns[slot(group)]
     }
 
     fn min_charge_ns(&self) -> u64 {
         0
+    }
+
+    fn is_consistent(&self, task: usize, place: Place) -> bool {
+        match place {
+            Place::Queued { cpu, .. } => self.cpus[cpu].waiting.contains(&task),
+            _ => self.cpus.iter().all(|q| !q.waiting.contains(&task)),
+        }
     }
 
     fn check_invariants(&self, _: usize, _: u64) {}

@@ -166,7 +166,10 @@ impl<S: Scheduler> Machine<S> {
             Place::Blocked => None,
             Place::Out | Place::Dead => return,
         };
-        self.sched.change_task(cpu, task, &state.spec, self.now);
+        let resched = self.sched.change_task(cpu, task, &state.spec, self.now);
+        if let Some(cpu) = cpu {
+            self.cpus[cpu].needs_resched |= resched;
+        }
     }
 
     fn create_group(&mut self, group: usize) {

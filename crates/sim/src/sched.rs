@@ -5,6 +5,7 @@
 //! are absolute, in ns.
 
 use crate::history::{GroupSpec, TaskSpec};
+use crate::state::Place;
 
 /// Says why a task becomes runnable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,8 @@ pub trait Scheduler {
     /// Makes a task known, not runnable.
     fn create_task(&mut self, task: usize, spec: &TaskSpec);
     /// Sets nice value and slice of a task that runs, waits on `cpu` or is blocked (`None`).
-    fn change_task(&mut self, cpu: Option<usize>, task: usize, spec: &TaskSpec, now: u64);
+    /// Returns whether the running task of that CPU should be replaced.
+    fn change_task(&mut self, cpu: Option<usize>, task: usize, spec: &TaskSpec, now: u64) -> bool;
     /// Puts a task that neither runs nor waits into another group.
     fn move_task(&mut self, task: usize, spec: &TaskSpec, now: u64);
     /// Chooses a CPU for a task that becomes runnable; `random` decides between equals.
@@ -66,9 +68,6 @@ pub trait Scheduler {
     fn forget(&mut self, task: usize, now: u64);
     /// Picks the next task of `cpu`, which runs none.
     fn pick(&mut self, cpu: usize, now: u64) -> Option<Pick>;
-    /// Tells whether `cpu` may just now have good reason to run none of its waiting tasks (RealTime
-    /// tasks that have used up their part of the period).
-    fn may_hold_back(&self, cpu: usize) -> bool;
     /// Takes the running task off `cpu` and charges it.
     fn put(&mut self, cpu: usize, task: usize, outcome: Outcome, now: u64);
     /// Is the periodic tick; returns whether the running task should be replaced.
@@ -83,6 +82,8 @@ pub trait Scheduler {
     fn usage_ns(&self, cpu: usize, group: Option<usize>) -> u64;
     /// Returns the least that a stay on a CPU is charged, in ns.
     fn min_charge_ns(&self) -> u64;
+    /// Tells whether the scheduler's own record of a task agrees with where it is.
+    fn is_consistent(&self, task: usize, place: Place) -> bool;
     /// Checks the scheduler's own invariants for `cpu`; panics when one is broken.
     fn check_invariants(&self, cpu: usize, now: u64);
 }

@@ -32,6 +32,13 @@ pub enum Violation {
         /// Tasks that it was given and that have not left.
         expected: usize,
     },
+    /// The scheduler's record of a task says something else than the machine's books.
+    WrongState {
+        /// Task.
+        task: usize,
+        /// Where it is.
+        place: String,
+    },
     /// A CPU without work picked nothing although tasks wait on it.
     Lost {
         /// CPU.
@@ -109,6 +116,7 @@ impl Violation {
             Self::WrongPick { .. } => "wrong-pick",
             Self::WrongPull { .. } => "wrong-pull",
             Self::WrongCount { .. } => "wrong-count",
+            Self::WrongState { .. } => "wrong-state",
             Self::Lost { .. } => "lost",
             Self::IdleWhileWaiting { .. } => "idle-while-waiting",
             Self::WrongCharge { .. } => "wrong-charge",

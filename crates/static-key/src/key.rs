@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Kind};
+use crate::keys::SiteInfo;
 use crate::patch::{self, Patcher};
 use crate::state::{Attempt, RefError, State};
 
@@ -66,18 +67,17 @@ static NOTED: OnceLock<&'static StaticKey> = OnceLock::new();
 impl StaticKey {
     /// Makes a key that starts off. `name` is for reports; it should be unique in the program.
     pub const fn new_false(name: &'static str) -> Self {
-        Self::new(name, false)
+        Self::with_word(name, State::initial_word(false))
     }
 
     /// Makes a key that starts on, as if [enabled](StaticKey::enable).
     pub const fn new_true(name: &'static str) -> Self {
-        Self::new(name, true)
+        Self::with_word(name, State::initial_word(true))
     }
 
-    const fn new(name: &'static str, value: bool) -> Self {
-        let word = AtomicU32::new(State::initial_word(value));
+    const fn with_word(name: &'static str, word: u32) -> Self {
         Self {
-            state: State::from_parts(AtomicBool::new(value), word),
+            state: State::from_parts(AtomicBool::new(word != 0), AtomicU32::new(word)),
             name,
             is_wanted: AtomicBool::new(false),
             armed_ns: AtomicU64::new(0),
@@ -110,7 +110,8 @@ impl StaticKey {
     ///
     /// # Errors
     /// Fails only if a site is armed for `false`: [`Error::is_denied`] if the system refuses to
-    /// have it disarmed (see [`disarm_all`]), [`Error::is_foreign_code`] if a debugger's breakpoint
+    /// have it disarmed (see
+    /// [`disarm_all`](crate::disarm_all)), [`Error::is_foreign_code`] if a debugger's breakpoint
     /// lies on it. The key is then as before, for every branch.
     pub fn enable(&'static self) -> Result<(), Error> {
         self.flip(|state, patcher| state.enable_locked(&mut patcher.text(self)))
@@ -163,8 +164,8 @@ impl StaticKey {
     }
 
     /// Drops a reference; if it is the last, the key stays on for `delay` and goes off at the first
-    /// call of [`run_deferred`] after that. An [`inc`](StaticKey::inc) in between cancels that, so
-    /// a user who comes and goes quickly causes no flips. Always lock-free.
+    /// call of [`run_deferred`](crate::run_deferred) after that. An [`inc`](StaticKey::inc) in
+    /// between cancels that, so a user who comes and goes quickly causes no flips. Always lock-free.
     ///
     /// # Errors
     /// [`Error::is_underflow`] if no reference is held.
@@ -249,13 +250,17 @@ impl StaticKey {
         }
     }
 
-    fn arm_locked(&'static self, patcher: &mut Patcher) -> Result<usize, Error> {
-        self.is_wanted.store(true, Ordering::Relaxed);
-        self.armed_ns.store(now_ns(), Ordering::Relaxed);
-        patcher.arm(self, self.is_enabled())
+    pub(crate) fn arm_locked(&'static self, patcher: &mut Patcher) -> Result<usize, Error> {
+        let armed = patcher.arm(self, self.is_enabled());
+        let is_possible = !matches!(&armed, Err(error) if error.is_unsupported());
+        self.is_wanted.store(is_possible, Ordering::Relaxed);
+        if is_possible {
+            self.armed_ns.store(now_ns(), Ordering::Relaxed);
+        }
+        armed
     }
 
-    fn disarm_locked(&'static self, patcher: &mut Patcher) -> Result<(), Error> {
+    pub(crate) fn disarm_locked(&'static self, patcher: &mut Patcher) -> Result<(), Error> {
         use crate::state::Text;
         self.is_wanted.store(false, Ordering::Relaxed);
         let mut text = patcher.text(self);
@@ -263,7 +268,7 @@ impl StaticKey {
     }
 
     /// Carries out a deferred drop that is due. Returns when to look again, on this module's clock.
-    fn run_due(&'static self, patcher: &mut Patcher, now: u64) -> Option<u64> {
+    pub(crate) fn run_due(&'static self, patcher: &mut Patcher, now: u64) -> Option<u64> {
         if !self.state.is_lingering() {
             self.settle(patcher);
             return None;
@@ -279,7 +284,7 @@ impl StaticKey {
     }
 
     /// Puts the key at the end of the list of noted keys, if it is not in it.
-    fn note(&'static self) {
+    pub(crate) fn note(&'static self) {
         let mut place = &NOTED;
         loop {
             let there = *place.get_or_init(|| self);
@@ -299,34 +304,6 @@ impl StaticKey {
     }
 }
 
-/// One branch site, at the time of asking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SiteInfo {
-    /// The address of its first byte.
-    pub address: usize,
-    /// The value for which it can be armed.
-    pub expects: bool,
-    /// Whether it is armed: it gives the expected value without a load.
-    pub is_patched: bool,
-}
-
-/// One key, at the time of asking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyInfo {
-    /// The key.
-    pub key: &'static StaticKey,
-    /// Its name.
-    pub name: &'static str,
-    /// Whether it is on.
-    pub is_enabled: bool,
-    /// The number of references held.
-    pub references: u32,
-    /// The number of branch sites in this shared object.
-    pub sites: usize,
-    /// The number of those that are armed.
-    pub patched_sites: usize,
-}
-
 impl PartialEq for StaticKey {
     /// Tells whether both are the same key.
     fn eq(&self, other: &Self) -> bool {
@@ -336,95 +313,46 @@ impl PartialEq for StaticKey {
 
 impl Eq for StaticKey {}
 
-/// An iterator over keys; see [`keys`].
-#[derive(Debug)]
-pub struct Keys(std::vec::IntoIter<&'static StaticKey>);
-
-impl Iterator for Keys {
-    type Item = KeyInfo;
-
-    fn next(&mut self) -> Option<KeyInfo> {
-        let key = self.0.next()?;
-        let sites = key.sites();
-        Some(KeyInfo {
-            key,
-            name: key.name,
-            is_enabled: key.is_enabled(),
-            references: key.references(),
-            sites: sites.len(),
-            patched_sites: sites.iter().filter(|site| site.is_patched).count(),
-        })
-    }
-}
-
-/// Iterates over the keys by name: those that have branch sites in this shared object, and those
-/// that have been flipped or armed since the start.
-pub fn keys() -> Keys {
-    Keys(all_keys(&patch::lock()).into_iter())
-}
-
-fn noted() -> impl Iterator<Item = &'static StaticKey> {
+/// Returns the keys that were ever flipped, armed or deferred.
+pub(crate) fn noted() -> impl Iterator<Item = &'static StaticKey> {
     core::iter::successors(NOTED.get(), |key| key.next.get()).copied()
 }
 
-fn all_keys(patcher: &Patcher) -> Vec<&'static StaticKey> {
-    let mut keys = patcher.keys();
-    keys.extend(noted());
-    keys.sort_by_key(|key| (key.name, core::ptr::from_ref(*key).addr()));
-    keys.dedup_by(|a, b| core::ptr::eq(*a, *b));
-    keys
-}
-
-/// [Arms](StaticKey::arm) every key that has sites in this shared object. Returns the number of
-/// sites that are armed. Call it once at the start, if the program's fast paths matter.
-///
-/// # Errors
-/// Returns the first error of [`StaticKey::arm`], after having tried all keys.
-pub fn arm_all() -> Result<usize, Error> {
-    let mut patcher = patch::lock();
-    let mut armed = Ok(0);
-    for key in all_keys(&patcher) {
-        key.note();
-        match (key.arm_locked(&mut patcher), &mut armed) {
-            (Ok(more), Ok(sites)) => *sites += more,
-            (Err(error), Ok(_)) => armed = Err(error),
-            (_, Err(_)) => {}
-        }
-    }
-    armed
-}
-
-/// [Disarms](StaticKey::disarm) every key: call it before a sandbox is entered that refuses or
-/// punishes writing to code. From then on flips make no system call, cannot fail, and arm nothing,
-/// until a key is armed explicitly again.
-///
-/// # Errors
-/// Returns the first error of [`StaticKey::disarm`], after having tried all keys.
-pub fn disarm_all() -> Result<(), Error> {
-    let mut patcher = patch::lock();
-    let mut disarmed = Ok(());
-    for key in all_keys(&patcher) {
-        disarmed = disarmed.and(key.disarm_locked(&mut patcher));
-    }
-    disarmed
-}
-
-/// Carries out what was deferred and is due: drops by [`StaticKey::dec_deferred`], and arming that
-/// [`REARM_INTERVAL`] held back. Returns in how long the next drop is due, if one is pending.
-///
-/// Call it now and then from a thread that has time, such as a monitor. The crate has no thread of
-/// its own.
-pub fn run_deferred() -> Option<Duration> {
-    let now = now_ns();
-    let mut patcher = patch::lock();
-    let due = noted().filter_map(|key| key.run_due(&mut patcher, now));
-    due.min()
-        .map(|at| Duration::from_nanos(at.saturating_sub(now)))
-}
-
 /// Returns nanoseconds since the first call, and some more, so that no time is near zero.
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let elapsed = START.get_or_init(Instant::now).elapsed() + REARM_INTERVAL;
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{KeyInfo, Keys, MAX_REFERENCES};
+
+    #[test]
+    fn references_beyond_the_largest_number_are_refused() {
+        static FULL: StaticKey = StaticKey::with_word("full", MAX_REFERENCES);
+        let error = FULL.inc().expect_err("one too many");
+        assert!(error.is_overflow() && !error.is_underflow(), "{error}");
+        assert!(
+            error.to_string().contains(&MAX_REFERENCES.to_string()),
+            "{error}"
+        );
+        assert_eq!(
+            (FULL.references(), FULL.is_enabled()),
+            (MAX_REFERENCES, true)
+        );
+        FULL.dec().expect("a reference is held");
+        FULL.inc().expect("there is room for one");
+    }
+
+    #[test]
+    fn keys_and_errors_can_be_shared_between_threads() {
+        fn check<T: Send + Sync + 'static>() {}
+        check::<StaticKey>();
+        check::<Error>();
+        check::<KeyInfo>();
+        check::<Keys>();
+    }
 }

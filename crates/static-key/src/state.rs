@@ -39,7 +39,7 @@ const LINGER: u32 = 1 << 30;
 const COUNT: u32 = LINGER - 1;
 
 /// The largest number of references that a key can count.
-pub const MAX_REFERENCES: u32 = COUNT;
+pub(crate) const MAX_REFERENCES: u32 = COUNT;
 
 /// Code that can be made to load the flag.
 pub(crate) trait Text {
@@ -239,7 +239,9 @@ impl State {
     fn clear_locked<T: Text>(&self, bits: u32, text: &mut T) -> Result<(), T::Error> {
         loop {
             let word = self.word.0.load(Ordering::Acquire);
-            if word & bits == 0 {
+            // Zero with the flag still up: forked in the middle of the parent's flip. Finish it.
+            let is_half_off = word == 0 && self.is_on();
+            if word & bits == 0 && !is_half_off {
                 return Ok(());
             }
             let done = if word & !bits == 0 {

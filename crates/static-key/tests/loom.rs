@@ -104,12 +104,12 @@ impl Machine {
         });
     }
 
-    /// Executes both sites on `core`. The read-modify-write takes the newest value and, being
-    /// relaxed, orders nothing.
+    /// Executes both sites on `core`. The relaxed load may give the armed form even after the cores
+    /// were made to synchronise, unless this thread has learnt of that.
     fn branches(&self, core: usize) -> [bool; 2] {
         [false, true].map(|value| {
             let fetched = &self.fetched[core][usize::from(value)];
-            if fetched.fetch_or(false, Ordering::Relaxed) {
+            if fetched.load(Ordering::Relaxed) {
                 value
             } else {
                 self.state.is_on()

@@ -30,7 +30,9 @@ impl Cpu {
             .min()
             .unwrap_or(Duration::from_micros(1));
         let us = (fastest.as_secs_f64() * 1e6).max(1e-3);
-        Self { rounds_per_us: ROUNDS as f64 / us }
+        Self {
+            rounds_per_us: ROUNDS as f64 / us,
+        }
     }
 
     /// Computes for the given CPU time.
@@ -59,7 +61,9 @@ mod tests {
 
     #[test]
     fn rounds_are_proportional_to_time() {
-        let cpu = Cpu { rounds_per_us: 250.0 };
+        let cpu = Cpu {
+            rounds_per_us: 250.0,
+        };
         assert_eq!(cpu.rounds_for(Duration::ZERO), 0);
         assert_eq!(cpu.rounds_for(Duration::from_micros(4)), 1_000);
         assert_eq!(cpu.rounds_for(Duration::from_millis(4)), 1_000_000);

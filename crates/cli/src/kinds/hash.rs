@@ -24,7 +24,10 @@ pub(crate) async fn run(hash: Hash, inputs: Inputs, mut context: Context) -> Out
             yield_now().await;
         }
         let digest = hasher.finalize().into();
-        if digests[at].replace(digest).is_some_and(|before| before != digest) {
+        if digests[at]
+            .replace(digest)
+            .is_some_and(|before| before != digest)
+        {
             return Err(Failure::Mismatch);
         }
         at = (at + 1) % inputs.len();

@@ -53,10 +53,20 @@ pub(crate) async fn serve(http: Http, listener: Listener, context: Context) -> O
     let listener = TcpListener::from_std(listener.socket).map_err(Failure::io("listen"))?;
     let body = Bytes::from(vec![b'e'; http.body]);
     loop {
-        let (stream, _) = listener.accept().await.map_err(Failure::io("accept a connection"))?;
-        stream.set_nodelay(true).map_err(Failure::io("configure a socket"))?;
+        let (stream, _) = listener
+            .accept()
+            .await
+            .map_err(Failure::io("accept a connection"))?;
+        stream
+            .set_nodelay(true)
+            .map_err(Failure::io("configure a socket"))?;
         // An error on a connection is seen, and reported, by its client.
-        drop(spawn(connection(stream, body.clone(), http.work, context.cpu)));
+        drop(spawn(connection(
+            stream,
+            body.clone(),
+            http.work,
+            context.cpu,
+        )));
     }
 }
 
@@ -72,7 +82,9 @@ async fn connection(
         let answer = Response::new(Full::new(body.clone()));
         async { Ok::<_, Infallible>(answer) }
     });
-    server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await
+    server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await
 }
 
 /// Sends requests over one connection for ever, each after the answer to the one before and a
@@ -85,8 +97,12 @@ pub(crate) async fn load(
 ) -> Outcome {
     // Without this all connections would ask at the same instant, again and again.
     pause(context.rng.below(http.think)).await;
-    let stream = TcpStream::connect(address).await.map_err(Failure::io("connect"))?;
-    stream.set_nodelay(true).map_err(Failure::io("configure a socket"))?;
+    let stream = TcpStream::connect(address)
+        .await
+        .map_err(Failure::io("connect"))?;
+    stream
+        .set_nodelay(true)
+        .map_err(Failure::io("configure a socket"))?;
     let (mut sender, transport) = client::conn::http1::handshake(TokioIo::new(stream)).await?;
     drop(spawn(transport));
     loop {

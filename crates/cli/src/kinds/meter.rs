@@ -27,8 +27,13 @@ pub(crate) enum Unit {
 
 impl Unit {
     /// All units, in the order in which reports prefer them.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Requests, Self::Bytes, Self::Polls, Self::Acquires, Self::Ticks];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Requests,
+        Self::Bytes,
+        Self::Polls,
+        Self::Acquires,
+        Self::Ticks,
+    ];
 
     /// What a rate in this unit is called.
     pub(crate) fn rate_name(self) -> &'static str {
@@ -117,14 +122,20 @@ impl Meter {
     pub(crate) fn read(&self, now: Instant) -> Reading {
         let mut latencies = empty_histogram();
         for each in locked(&self.latencies).iter() {
-            latencies.add(&*locked(&each.0)).expect("both have the same bounds");
+            latencies
+                .add(&*locked(&each.0))
+                .expect("both have the same bounds");
         }
         let mut beats = Beats::default();
         for heart in locked(&self.hearts).iter() {
             beats.merge(heart.read(now));
         }
         let counts = std::array::from_fn(|at| self.counts[at].load(Ordering::Relaxed));
-        Reading { counts, beats, latencies }
+        Reading {
+            counts,
+            beats,
+            latencies,
+        }
     }
 }
 
@@ -132,7 +143,11 @@ impl Reading {
     /// The reading of a group in which nothing happened.
     pub(crate) fn empty() -> Self {
         let counts = [0; Unit::ALL.len()];
-        Self { counts, beats: Beats::default(), latencies: empty_histogram() }
+        Self {
+            counts,
+            beats: Beats::default(),
+            latencies: empty_histogram(),
+        }
     }
 
     /// Adds another group's reading.
@@ -141,7 +156,9 @@ impl Reading {
             *count += more;
         }
         self.beats.merge(other.beats);
-        self.latencies.add(&other.latencies).expect("both have the same bounds");
+        self.latencies
+            .add(&other.latencies)
+            .expect("both have the same bounds");
     }
 }
 
@@ -206,7 +223,9 @@ impl Heartbeat {
     fn read(&self, now: Instant) -> Beats {
         let mut beats = *locked(&self.done);
         let next = self.next_ns.load(Ordering::Relaxed);
-        let Some(overdue) = self.since_epoch(now).checked_sub(next) else { return beats };
+        let Some(overdue) = self.since_epoch(now).checked_sub(next) else {
+            return beats;
+        };
         beats.due += overdue / self.every_ns + 1;
         if let Some(over_limit) = overdue.checked_sub(self.limit_ns + 1) {
             beats.late += over_limit / self.every_ns + 1;
@@ -270,7 +289,11 @@ mod tests {
     }
 
     fn check(heart: &Heartbeat, ms: u64, due: u64, late: u64, max_late_ms: u64) {
-        let expected = Beats { due, late, max_late_ns: max_late_ms * MS };
+        let expected = Beats {
+            due,
+            late,
+            max_late_ns: max_late_ms * MS,
+        };
         assert_eq!(heart.read(at(heart, ms)), expected, "at {ms} ms");
     }
 
@@ -321,7 +344,14 @@ mod tests {
         let before = meter.read(at(&heart, 19));
         assert_eq!(before.counts[Unit::Bytes as usize], 7);
         assert_eq!(before.latencies.len(), 1);
-        assert_eq!(before.beats, Beats { due: 1, late: 1, max_late_ns: 20 * MS });
+        assert_eq!(
+            before.beats,
+            Beats {
+                due: 1,
+                late: 1,
+                max_late_ns: 20 * MS
+            }
+        );
         meter.restart();
         let after = meter.read(at(&heart, 19));
         assert_eq!(after.counts, [0; Unit::ALL.len()]);

@@ -47,7 +47,11 @@ pub(crate) struct Diagnostics {
 impl Diagnostics {
     /// Adds a diagnostic.
     pub(crate) fn push(&mut self, span: Range<usize>, message: String, help: String) {
-        self.list.push(Diagnostic { span, message, help });
+        self.list.push(Diagnostic {
+            span,
+            message,
+            help,
+        });
     }
 
     /// Whether nothing is wrong so far.
@@ -57,10 +61,15 @@ impl Diagnostics {
 
     /// Makes the error out of what was collected, in the order of the file.
     pub(crate) fn into_error(mut self, path: &Path, text: &str) -> WorkloadError {
-        self.list.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.span.end));
+        self.list
+            .sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.span.end));
         let mut rendered = String::new();
         for diagnostic in &self.list {
-            let shown = Rendered { path, text, diagnostic };
+            let shown = Rendered {
+                path,
+                text,
+                diagnostic,
+            };
             write!(rendered, "{shown}\n\n").expect("writing to a string does not fail");
         }
         let count = match self.list.len() {
@@ -81,7 +90,11 @@ struct Rendered<'a> {
 
 impl Display for Rendered<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Diagnostic { span, message, help } = self.diagnostic;
+        let Diagnostic {
+            span,
+            message,
+            help,
+        } = self.diagnostic;
         let place = Place::of(self.text, span);
         let margin = place.line.to_string().len();
         writeln!(f, "error: {message}")?;
@@ -96,7 +109,13 @@ impl Display for Rendered<'_> {
         writeln!(f, "{:margin$} |", "")?;
         writeln!(f, "{} | {}", place.line, place.source)?;
         let indent = place.column - 1;
-        write!(f, "{:margin$} | {:indent$}{}", "", "", "^".repeat(place.width))?;
+        write!(
+            f,
+            "{:margin$} | {:indent$}{}",
+            "",
+            "",
+            "^".repeat(place.width)
+        )?;
         if !help.is_empty() {
             write!(f, "\n{:margin$} = {help}", "")?;
         }
@@ -127,7 +146,11 @@ impl Place {
         Self {
             line: text[..line_start].matches('\n').count() + 1,
             column: text[line_start..start].chars().count() + 1,
-            width: text[start..end.min(line_end)].trim_end().chars().count().max(1),
+            width: text[start..end.min(line_end)]
+                .trim_end()
+                .chars()
+                .count()
+                .max(1),
             source,
         }
     }
@@ -175,7 +198,11 @@ mod tests {
 
     fn check_place(text: &str, span: Range<usize>, line: usize, column: usize, width: usize) {
         let place = Place::of(text, &span);
-        assert_eq!((place.line, place.column, place.width), (line, column, width), "{span:?}");
+        assert_eq!(
+            (place.line, place.column, place.width),
+            (line, column, width),
+            "{span:?}"
+        );
     }
 
     #[test]

@@ -49,14 +49,20 @@ impl Document {
     /// more than 256 MiB; all of them, each with its place in the workload file.
     pub(crate) fn load_files(&self) -> Result<Loaded, WorkloadError> {
         let base = self.path.parent().unwrap_or(Path::new(""));
-        let mut loader = Loader { base, cache: BTreeMap::new(), diagnostics: Diagnostics::default() };
+        let mut loader = Loader {
+            base,
+            cache: BTreeMap::new(),
+            diagnostics: Diagnostics::default(),
+        };
         let by_group = self
             .workload
             .flatten()
             .iter()
             .map(|group| {
                 let tasks = group.tasks.iter();
-                tasks.map(|task| task.kind.files().map(|files| loader.load(files))).collect()
+                tasks
+                    .map(|task| task.kind.files().map(|files| loader.load(files)))
+                    .collect()
             })
             .collect();
         if loader.diagnostics.is_empty() {
@@ -102,11 +108,16 @@ impl Loader<'_> {
         let mut total = 0;
         let mut inputs = Vec::new();
         for path in paths {
-            let size = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?.len();
+            let size = std::fs::metadata(path)
+                .map_err(|error| unreadable(path, &error))?
+                .len();
             total += size;
             if total > MOST_BYTES {
                 let message = format!("the files hold more than {MOST_BYTES} bytes");
-                return Err(Problem { message, help: "name fewer files" });
+                return Err(Problem {
+                    message,
+                    help: "name fewer files",
+                });
             }
             if size > 0 {
                 inputs.push(self.read(path)?);
@@ -114,7 +125,10 @@ impl Loader<'_> {
         }
         if inputs.is_empty() {
             let message = "the files are all empty".to_owned();
-            return Err(Problem { message, help: "name files with content" });
+            return Err(Problem {
+                message,
+                help: "name files with content",
+            });
         }
         Ok(inputs.into())
     }
@@ -124,14 +138,16 @@ impl Loader<'_> {
         if let Some(bytes) = self.cache.get(path) {
             return Ok(Arc::clone(bytes));
         }
-        let bytes: Arc<[u8]> =
-            std::fs::read(path).map_err(|error| unreadable(path, &error))?.into();
+        let bytes: Arc<[u8]> = std::fs::read(path)
+            .map_err(|error| unreadable(path, &error))?
+            .into();
         self.cache.insert(path.to_owned(), Arc::clone(&bytes));
         Ok(bytes)
     }
 
     fn report(&mut self, span: &Range<usize>, problem: Problem) {
-        self.diagnostics.push(span.clone(), problem.message, problem.help.to_owned());
+        self.diagnostics
+            .push(span.clone(), problem.message, problem.help.to_owned());
     }
 }
 
@@ -153,11 +169,15 @@ fn expand(base: &Path, entry: &str) -> Result<Vec<PathBuf>, Problem> {
     }
     let base = glob::Pattern::escape(&base.to_string_lossy());
     let pattern = Path::new(&base).join(entry);
-    let options = glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
-    let matches = glob::glob_with(&pattern.to_string_lossy(), options).map_err(|error| Problem {
-        message: format!("`{entry}` is not a pattern: {}", error.msg),
-        help: "allowed: `*`, `?`, `[…]`, and `**` as a whole component",
-    })?;
+    let options = glob::MatchOptions {
+        require_literal_leading_dot: true,
+        ..Default::default()
+    };
+    let matches =
+        glob::glob_with(&pattern.to_string_lossy(), options).map_err(|error| Problem {
+            message: format!("`{entry}` is not a pattern: {}", error.msg),
+            help: "allowed: `*`, `?`, `[…]`, and `**` as a whole component",
+        })?;
     let found = matches.flatten().filter(|path| path.is_file()).collect();
     not_empty(found, format!("no file matches `{entry}`"))
 }
@@ -181,9 +201,16 @@ fn walk(directory: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 
 fn not_empty(found: Vec<PathBuf>, message: String) -> Result<Vec<PathBuf>, Problem> {
     let help = "relative names start at the directory of the workload file";
-    if found.is_empty() { Err(Problem { message, help }) } else { Ok(found) }
+    if found.is_empty() {
+        Err(Problem { message, help })
+    } else {
+        Ok(found)
+    }
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Problem {
-    Problem { message: format!("cannot read `{}`: {error}", path.display()), help: "" }
+    Problem {
+        message: format!("cannot read `{}`: {error}", path.display()),
+        help: "",
+    }
 }

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use error::WorkloadError;
 pub(crate) use model::Workload;
-pub(crate) use parse::MOST_THREADS;
+pub(crate) use parse::{LONGEST_RUN, MOST_THREADS, SHORTEST_RUN};
 
 /// A workload file that has been read and checked.
 #[derive(Debug)]
@@ -45,9 +45,27 @@ impl Document {
     /// The file cannot be read, is not TOML, or does not describe a workload; in the last two
     /// cases the error holds everything that is wrong with it.
     pub(crate) fn read(path: &Path) -> Result<Self, WorkloadError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| WorkloadError::Unreadable { path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|source| WorkloadError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
         let workload = parse::workload(path, &text)?;
-        Ok(Self { path: path.to_owned(), text, workload })
+        Ok(Self {
+            path: path.to_owned(),
+            text,
+            workload,
+        })
+    }
+
+    /// Makes a document out of text that must be valid; for tests.
+    #[cfg(test)]
+    pub(crate) fn from_text(text: &str) -> Self {
+        let path = PathBuf::from("test.toml");
+        let workload = parse::workload(&path, text).unwrap_or_else(|error| panic!("{error}"));
+        Self {
+            path,
+            text: text.to_owned(),
+            workload,
+        }
     }
 }

@@ -179,11 +179,14 @@ pub(crate) enum Mutex {
     Std,
 }
 
+/// A string of a workload file with its place.
+pub(crate) type Entry = (String, Range<usize>);
+
 /// Input files as the workload names them, with the place that named them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Files {
     /// The entries, each a path, a directory or a pattern, with its place in the workload file.
-    pub(crate) entries: Vec<(String, Range<usize>)>,
+    pub(crate) entries: Vec<Entry>,
     /// The place of the whole list.
     pub(crate) span: Range<usize>,
 }

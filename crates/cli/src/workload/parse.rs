@@ -15,9 +15,9 @@ use super::tasks;
 /// How long a run measures when neither the file nor the command line says so.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// The longest duration and warm-up.
-const LONGEST_RUN: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const LONGEST_RUN: Duration = Duration::from_secs(24 * 3600);
 /// The shortest time to measure.
-const SHORTEST_RUN: Duration = Duration::from_millis(10);
+pub(crate) const SHORTEST_RUN: Duration = Duration::from_millis(10);
 /// The weight of a group that gives none, as in Linux.
 const DEFAULT_WEIGHT: u32 = 100;
 /// The most tasks a workload may start, replicas and load included.
@@ -66,13 +66,20 @@ pub(super) fn workload(path: &Path, text: &str) -> Result<Workload, WorkloadErro
         return Err(diagnostics.into_inner().into_error(path, text));
     }
     let workload = {
-        let context = Context { diagnostics: &diagnostics, references: RefCell::default() };
+        let context = Context {
+            diagnostics: &diagnostics,
+            references: RefCell::default(),
+        };
         let workload = top(document.get_ref(), &context);
         check_references(&workload, &context);
         workload
     };
     let diagnostics = diagnostics.into_inner();
-    if diagnostics.is_empty() { Ok(workload) } else { Err(diagnostics.into_error(path, text)) }
+    if diagnostics.is_empty() {
+        Ok(workload)
+    } else {
+        Err(diagnostics.into_error(path, text))
+    }
 }
 
 /// Reads the top level.
@@ -82,14 +89,24 @@ fn top(table: &DeTable<'_>, context: &Context<'_>) -> Workload {
     let warm_up = section.duration("warm_up", Duration::ZERO..=LONGEST_RUN);
     let seed = section.integer("seed", 0..=i64::MAX);
     let threads = section.integer("threads", 1..=MOST_THREADS);
-    let io = section.word("io", &[("shared", Io::Shared), ("dedicated", Io::Dedicated)]);
+    let io = section.word(
+        "io",
+        &[("shared", Io::Shared), ("dedicated", Io::Dedicated)],
+    );
     let tables = section.tables("groups");
     if let Some(key) = table.get_key_value("tasks").map(|(key, _)| key) {
         let message = "tasks belong to a group".to_owned();
-        section.report(key.span(), message, "write `[[groups.NAME.tasks]]`".to_owned());
+        section.report(
+            key.span(),
+            message,
+            "write `[[groups.NAME.tasks]]`".to_owned(),
+        );
         let _ = section.value("tasks");
     }
-    let groups: Vec<Group> = tables.iter().map(|entry| group(entry, "", context)).collect();
+    let groups: Vec<Group> = tables
+        .iter()
+        .map(|entry| group(entry, "", context))
+        .collect();
     section.require("groups", "tables `[groups.NAME]` with tasks in them");
     check_task_count(&section, &groups, !tables.is_empty());
     section.finish(&LATER_TOP);
@@ -107,21 +124,35 @@ fn top(table: &DeTable<'_>, context: &Context<'_>) -> Workload {
 fn group(entry: &NamedTable<'_>, parent: &str, context: &Context<'_>) -> Group {
     let path = format!("{parent}/{}", entry.name);
     let subject = format!("group `{path}`");
-    let mut section =
-        Section::new(subject, entry.table, entry.span.clone(), context.diagnostics);
+    let mut section = Section::new(
+        subject,
+        entry.table,
+        entry.span.clone(),
+        context.diagnostics,
+    );
     check_name(&section, entry);
-    let weight = section.integer("weight", 1..=10_000).and_then(|n| u32::try_from(n).ok());
+    let weight = section
+        .integer("weight", 1..=10_000)
+        .and_then(|n| u32::try_from(n).ok());
     let order = section.word("order", &[("fifo", Order::Fifo), ("fair", Order::Fair)]);
     let class = class(&mut section);
-    let nice = section.integer("nice", -20..=19).and_then(|n| i8::try_from(n).ok());
-    let slice = section
-        .duration("slice", Duration::from_micros(100)..=Duration::from_millis(100));
+    let nice = section
+        .integer("nice", -20..=19)
+        .and_then(|n| i8::try_from(n).ok());
+    let slice = section.duration(
+        "slice",
+        Duration::from_micros(100)..=Duration::from_millis(100),
+    );
     let tasks = section
         .array("tasks")
         .into_iter()
         .filter_map(|(table, span)| tasks::task(table, span, context))
         .collect();
-    let groups = section.tables("groups").iter().map(|e| group(e, &path, context)).collect();
+    let groups = section
+        .tables("groups")
+        .iter()
+        .map(|e| group(e, &path, context))
+        .collect();
     section.finish(&LATER_GROUP);
     Group {
         name: entry.name.to_owned(),
@@ -139,15 +170,25 @@ fn group(entry: &NamedTable<'_>, parent: &str, context: &Context<'_>) -> Group {
 /// Reads `class` and `priority`, which belongs to one of the classes.
 fn class(section: &mut Section<'_>) -> Class {
     let realtime = Class::RealTime { priority: 1 };
-    let words = [("fair", Class::Fair), ("idle", Class::Idle), ("realtime", realtime)];
+    let words = [
+        ("fair", Class::Fair),
+        ("idle", Class::Idle),
+        ("realtime", realtime),
+    ];
     let class = section.word("class", &words).unwrap_or(Class::Fair);
     let priority_span = section.value("priority").map(toml::Spanned::span);
-    let priority = section.integer("priority", 1..=99).and_then(|n| u8::try_from(n).ok());
+    let priority = section
+        .integer("priority", 1..=99)
+        .and_then(|n| u8::try_from(n).ok());
     match (class, priority, priority_span) {
         (Class::RealTime { .. }, Some(priority), _) => Class::RealTime { priority },
         (Class::RealTime { .. }, None, None) => {
             let message = "`priority` is missing beside `class = \"realtime\"`".to_owned();
-            section.report(section.span(), message, "allowed: an integer from 1 to 99".to_owned());
+            section.report(
+                section.span(),
+                message,
+                "allowed: an integer from 1 to 99".to_owned(),
+            );
             class
         }
         (Class::Fair | Class::Idle, _, Some(span)) => {
@@ -175,7 +216,10 @@ fn check_name(section: &Section<'_>, entry: &NamedTable<'_>) {
 fn check_task_count(section: &Section<'_>, groups: &[Group], has_groups: bool) {
     fn count(groups: &[Group]) -> u64 {
         let own = |group: &Group| group.tasks.iter().map(tasks::started).sum::<u64>();
-        groups.iter().map(|group| own(group) + count(&group.groups)).sum()
+        groups
+            .iter()
+            .map(|group| own(group) + count(&group.groups))
+            .sum()
     }
     let total = count(groups);
     if total > MOST_TASKS {
@@ -202,6 +246,9 @@ fn check_references(workload: &Workload, context: &Context<'_>) {
             None => format!("allowed: {}", one_of(&paths)),
         };
         let message = format!("there is no group `{path}`");
-        context.diagnostics.borrow_mut().push(span.clone(), message, help);
+        context
+            .diagnostics
+            .borrow_mut()
+            .push(span.clone(), message, help);
     }
 }

@@ -12,6 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{Diagnostics, near_matches, one_of};
+use super::model::Entry;
 use super::units;
 
 /// A TOML table being read.
@@ -32,7 +33,13 @@ impl<'a> Section<'a> {
         span: Range<usize>,
         diagnostics: &'a RefCell<Diagnostics>,
     ) -> Self {
-        Self { subject: subject.into(), table, span, asked: Vec::new(), diagnostics }
+        Self {
+            subject: subject.into(),
+            table,
+            span,
+            asked: Vec::new(),
+            diagnostics,
+        }
     }
 
     /// Says more precisely what the table describes, once that is known.
@@ -94,7 +101,10 @@ impl<'a> Section<'a> {
         range: RangeInclusive<Duration>,
     ) -> Option<Duration> {
         let value = self.value(key)?;
-        let (low, high) = (units::show_duration(*range.start()), units::show_duration(*range.end()));
+        let (low, high) = (
+            units::show_duration(*range.start()),
+            units::show_duration(*range.end()),
+        );
         let units = units::duration_units();
         let allowed = format!("a string such as \"10ms\", from {low} to {high} (units: {units})");
         let Some(text) = value.get_ref().as_str() else {
@@ -152,7 +162,11 @@ impl<'a> Section<'a> {
                 Some(near) => format!("did you mean `{near}`? allowed: {allowed}"),
                 None => format!("allowed: {allowed}"),
             };
-            self.report(value.span(), format!("`{key} = \"{text}\"` is not known"), help);
+            self.report(
+                value.span(),
+                format!("`{key} = \"{text}\"` is not known"),
+                help,
+            );
         }
         found.map(|(_, meaning)| *meaning)
     }
@@ -169,7 +183,9 @@ impl<'a> Section<'a> {
 
     /// A table of tables: its entries in the order of the file.
     pub(super) fn tables(&mut self, key: &'static str) -> Vec<NamedTable<'a>> {
-        let Some(value) = self.value(key) else { return Vec::new() };
+        let Some(value) = self.value(key) else {
+            return Vec::new();
+        };
         let Some(table) = value.get_ref().as_table() else {
             self.wrong_type(key, value, &format!("a table, such as `[{key}.NAME]`"));
             return Vec::new();
@@ -178,7 +194,11 @@ impl<'a> Section<'a> {
         for (name, value) in table {
             match value.get_ref().as_table() {
                 Some(table) => {
-                    entries.push(NamedTable { name: name.get_ref(), span: name.span(), table });
+                    entries.push(NamedTable {
+                        name: name.get_ref(),
+                        span: name.span(),
+                        table,
+                    });
                 }
                 None => {
                     let message = format!("`{}` in `{key}` is not a table", name.get_ref());
@@ -193,7 +213,9 @@ impl<'a> Section<'a> {
 
     /// An array of tables: its entries in the order of the file, each with its place.
     pub(super) fn array(&mut self, key: &'static str) -> Vec<(&'a DeTable<'a>, Range<usize>)> {
-        let Some(value) = self.value(key) else { return Vec::new() };
+        let Some(value) = self.value(key) else {
+            return Vec::new();
+        };
         let allowed = format!("an array of tables, such as `[[…{key}]]` or `[{{ … }}]`");
         let Some(array) = value.get_ref().as_array() else {
             self.wrong_type(key, value, &allowed);
@@ -210,13 +232,13 @@ impl<'a> Section<'a> {
     }
 
     /// An array of strings, each with its place, and the place of the array.
-    pub(super) fn strings(
-        &mut self,
-        key: &'static str,
-    ) -> Option<(Vec<(String, Range<usize>)>, Range<usize>)> {
+    pub(super) fn strings(&mut self, key: &'static str) -> Option<(Vec<Entry>, Range<usize>)> {
         let value = self.value(key)?;
         let allowed = "an array of strings, not empty";
-        let array = value.get_ref().as_array().filter(|array| array.iter().next().is_some());
+        let array = value
+            .get_ref()
+            .as_array()
+            .filter(|array| array.iter().next().is_some());
         let Some(array) = array else {
             self.wrong_type(key, value, allowed);
             return None;

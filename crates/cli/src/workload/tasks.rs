@@ -23,7 +23,14 @@ const KINDS: [(&str, Read); 6] = [
 ];
 
 /// Keys of tasks that the design knows and the program does not support yet.
-const LATER: [&str; 6] = ["nice", "slice", "class", "uclamp_min", "uclamp_max", "preempt"];
+const LATER: [&str; 6] = [
+    "nice",
+    "slice",
+    "class",
+    "uclamp_min",
+    "uclamp_max",
+    "preempt",
+];
 
 /// The longest CPU work of one poll, and the longest pause, period and think time.
 const LONGEST_POLL: Duration = Duration::from_secs(10);
@@ -37,20 +44,24 @@ const MOST_REPLICAS: i64 = 100_000;
 const MOST_CONNECTIONS: i64 = 10_000;
 
 /// Reads one task; `None` when its kind is not known or a key that it cannot do without is.
-pub(super) fn task(
-    table: &DeTable<'_>,
-    span: Range<usize>,
-    context: &Context<'_>,
-) -> Option<Task> {
+pub(super) fn task(table: &DeTable<'_>, span: Range<usize>, context: &Context<'_>) -> Option<Task> {
     let mut section = Section::new("a task", table, span, context.diagnostics);
-    section.require("kind", "`hash`, `compress`, `http`, `tick`, `spin` or `lock`");
+    section.require(
+        "kind",
+        "`hash`, `compress`, `http`, `tick`, `spin` or `lock`",
+    );
     // Without a kind no other key can be judged: `finish` would call them all unknown.
     let (name, read) = section.word("kind", &KINDS.map(|(name, read)| (name, (name, read))))?;
     section.rename(format!("a `{name}` task"));
-    let count = section.integer("count", 1..=MOST_REPLICAS).and_then(|n| u32::try_from(n).ok());
+    let count = section
+        .integer("count", 1..=MOST_REPLICAS)
+        .and_then(|n| u32::try_from(n).ok());
     let kind = read(&mut section, context);
     section.finish(&LATER);
-    Some(Task { count: count.unwrap_or(1), kind: kind? })
+    Some(Task {
+        count: count.unwrap_or(1),
+        kind: kind?,
+    })
 }
 
 /// How many tasks an entry starts on the runtime, the load of a server included.
@@ -66,20 +77,32 @@ pub(super) fn started(task: &Task) -> u64 {
 /// Reads `files`, which both kinds that have it require.
 fn files(section: &mut Section<'_>) -> Option<Files> {
     section.require("files", "an array of paths, directories and patterns");
-    section.strings("files").map(|(entries, span)| Files { entries, span })
+    section
+        .strings("files")
+        .map(|(entries, span)| Files { entries, span })
 }
 
 fn hash(section: &mut Section<'_>, _: &Context<'_>) -> Option<Kind> {
     let files = files(section);
     let chunk = section.size("chunk", CHUNK).unwrap_or(64 * 1024);
-    Some(Kind::Hash(Hash { files: files?, chunk }))
+    Some(Kind::Hash(Hash {
+        files: files?,
+        chunk,
+    }))
 }
 
 fn compress(section: &mut Section<'_>, _: &Context<'_>) -> Option<Kind> {
     let files = files(section);
     let chunk = section.size("chunk", CHUNK).unwrap_or(16 * 1024);
-    let level = section.integer("level", 0..=9).and_then(|n| u32::try_from(n).ok()).unwrap_or(6);
-    Some(Kind::Compress(Compress { files: files?, chunk, level }))
+    let level = section
+        .integer("level", 0..=9)
+        .and_then(|n| u32::try_from(n).ok())
+        .unwrap_or(6);
+    Some(Kind::Compress(Compress {
+        files: files?,
+        chunk,
+        level,
+    }))
 }
 
 fn http(section: &mut Section<'_>, context: &Context<'_>) -> Option<Kind> {
@@ -89,7 +112,10 @@ fn http(section: &mut Section<'_>, context: &Context<'_>) -> Option<Kind> {
     let work = section.duration("work", Duration::ZERO..=LONGEST_POLL);
     let load_group = section.string("load_group");
     if let Some((path, span)) = &load_group {
-        context.references.borrow_mut().push(((*path).to_owned(), span.clone()));
+        context
+            .references
+            .borrow_mut()
+            .push(((*path).to_owned(), span.clone()));
     }
     Some(Kind::Http(Http {
         connections: connections.and_then(|n| u32::try_from(n).ok()).unwrap_or(8),

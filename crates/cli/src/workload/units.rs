@@ -94,7 +94,11 @@ mod tests {
     use super::*;
 
     fn check_duration(text: &str, expected_ns: Option<u64>) {
-        assert_eq!(duration(text), expected_ns.map(Duration::from_nanos), "{text}");
+        assert_eq!(
+            duration(text),
+            expected_ns.map(Duration::from_nanos),
+            "{text}"
+        );
     }
 
     #[test]
@@ -128,7 +132,17 @@ mod tests {
 
     #[test]
     fn durations_are_shown_as_they_are_read() {
-        for text in ["0s", "10s", "1.5ms", "200us", "90s", "2min", "3h", "1.000000001s", "61.5s"] {
+        for text in [
+            "0s",
+            "10s",
+            "1.5ms",
+            "200us",
+            "90s",
+            "2min",
+            "3h",
+            "1.000000001s",
+            "61.5s",
+        ] {
             let read = duration(text).expect(text);
             assert_eq!(duration(&show_duration(read)), Some(read), "{text}");
         }

@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use super::Meta;
+use crate::worker::leave_fair_task;
+
 use super::outcome::{NoUnwind, Outcome, Panic, forget_payload};
 
 /// The user's future inside a task.
@@ -57,7 +59,9 @@ impl<F> TaskFuture<F> {
     }
 
     fn finish<T>(&mut self, outcome: Outcome<T>) -> Poll<NoUnwind<Outcome<T>>> {
-        let outcome = match (self.retire(), outcome) {
+        let retired = self.retire();
+        leave_fair_task(self.meta(), true);
+        let outcome = match (retired, outcome) {
             (None, outcome) => outcome,
             (Some(second), Outcome::Panicked(first)) => {
                 forget_payload(second);
@@ -86,7 +90,10 @@ impl<F: Future> Future for TaskFuture<F> {
         // SAFETY: `inner` is pinned because `self` is.
         let inner = unsafe { Pin::new_unchecked(&mut *this.inner) };
         match catch_unwind(AssertUnwindSafe(|| inner.poll(cx))) {
-            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Pending) => {
+                leave_fair_task(this.meta(), false);
+                Poll::Pending
+            }
             Ok(Poll::Ready(value)) => this.finish(Outcome::Done(value)),
             Err(payload) => this.finish(Outcome::Panicked(payload)),
         }
@@ -99,5 +106,6 @@ impl<F> Drop for TaskFuture<F> {
             forget_payload(payload);
         }
         super::owned::remove(self.meta());
+        self.meta().release_itself();
     }
 }

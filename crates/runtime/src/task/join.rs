@@ -6,7 +6,6 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 
 use async_task::{FallibleTask, Task};
@@ -62,7 +61,7 @@ impl<T> JoinHandle<T> {
         assert!(self.task.is_some(), "JoinHandle used after completion");
         AbortHandle {
             task: self.meta,
-            _alive: self.meta.waker(),
+            waker: self.meta.waker(),
         }
     }
 
@@ -73,12 +72,6 @@ impl<T> JoinHandle<T> {
     }
 }
 
-// SAFETY: the handle gives out a `T` by value, on whatever thread polls it; `meta` points to a `Meta`, which is `Sync`.
-#[allow(unsafe_code)]
-unsafe impl<T: Send> Send for JoinHandle<T> {}
-// SAFETY: through a shared reference only atomics of the task are reached.
-#[allow(unsafe_code)]
-unsafe impl<T: Send> Sync for JoinHandle<T> {}
 impl<T> Unpin for JoinHandle<T> {}
 
 impl<T> Future for JoinHandle<T> {
@@ -129,21 +122,15 @@ impl<T> fmt::Debug for JoinHandle<T> {
 #[derive(Clone)]
 pub struct AbortHandle {
     task: TaskRef,
-    /// A reference to the cell, which keeps `task` valid.
-    _alive: Waker,
+    /// The reference that keeps `task` valid.
+    waker: Waker,
 }
-
-// SAFETY: `task` points to a `Meta`, which is `Sync`, kept alive by `_alive`.
-#[allow(unsafe_code)]
-unsafe impl Send for AbortHandle {}
-// SAFETY: as above; all methods take `&self` and go through atomics.
-#[allow(unsafe_code)]
-unsafe impl Sync for AbortHandle {}
 
 impl AbortHandle {
     /// Asks the task to stop, as [`JoinHandle::abort`] does.
     pub fn abort(&self) {
-        self.task.abort();
+        self.task.mark_aborted();
+        self.waker.wake_by_ref();
     }
 }
 

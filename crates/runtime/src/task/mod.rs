@@ -6,9 +6,10 @@
 //!
 //! - `aborted` is an atomic flag: anybody who keeps the cell alive may set it; the wrapper future reads it before a poll.
 //! - `owned` (list links) belongs to the shard of the owned-task list and is touched under that shard's lock only.
-//! - `shared`, `group` and `raw` are written before the task is published and read-only after that, `group` excepted: it is
-//!   re-pointed by whoever holds the `Runnable` when the group was removed.
-//! - `entity` belongs to whoever holds the `Runnable`; while the task is queued, to the holder of that queue's lock.
+//! - `shared` and `group` are written before the task is published and read-only after that; but `group` is re-pointed, under the shard's
+//!   lock, by whoever holds the `Runnable` when the group was removed.
+//! - `cell` is written once, when the task is made.
+//! - `was_queued`, `woken_ns` and `entity` belong to whoever holds the `Runnable`; while the task is queued, to the holder of that queue's lock.
 
 mod future;
 mod join;
@@ -18,15 +19,16 @@ pub(crate) mod owned;
 pub(crate) use future::TaskFuture;
 pub use join::{AbortHandle, JoinError, JoinHandle};
 
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::future::Future;
 use std::mem::ManuallyDrop;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Waker;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{RawWakerVTable, Waker};
 
 use async_task::{Builder, ScheduleInfo, WithInfo};
+use evenkeel_core::{EnqueueKind, Entity, GroupId, TaskParams, TaskState};
 
 use crate::group::GroupInner;
 use crate::shared::Shared;
@@ -36,20 +38,26 @@ pub(crate) type Runnable = async_task::Runnable<Meta>;
 
 /// What the scheduler keeps in a task's cell.
 pub(crate) struct Meta {
-    /// The runtime; null for tasks of the blocking pool, which no worker runs.
-    ///
-    /// A plain pointer, since a counted one would make every spawn write the same cache line. It is read only while the task's
+    /// The runtime. A plain pointer, since a counted one would make every spawn write the same cache line. It is read only while the task's
     /// future has not been dropped, and `Shared` outlives all such tasks: shutdown frees it last.
     shared: *const Shared,
     /// The group the task belongs to; kept alive by the runtime's table of groups while it has tasks.
     pub(crate) group: Cell<*const GroupInner>,
-    /// `async-task`'s pointer to the cell.
-    raw: Cell<*mut ()>,
-    pub(crate) owned: owned::Links,
+    /// `async-task`'s pointer to the cell and the functions of its wakers. The task keeps one counted reference to itself until its
+    /// future is dropped: without it `async-task` would free a detached task that nobody can wake, and leak what is in its future.
+    cell: Cell<Option<(NonNull<()>, &'static RawWakerVTable)>>,
+    owned: owned::Links,
     /// Which shard of the owned list the task is in.
     pub(crate) shard: u32,
     /// Set once, by abort or shutdown.
     pub(crate) aborted: AtomicBool,
+    /// It was in a run queue before.
+    was_queued: Cell<bool>,
+    /// The worker whose run queue it last left; a task of fair order may still be in the tree there.
+    pub(crate) home: AtomicU32,
+    /// When it became ready, in ns; 0 when that is not recorded.
+    pub(crate) woken_ns: Cell<u64>,
+    entity: UnsafeCell<Entity<TaskRef>>,
 }
 
 // SAFETY: see the access rules in the module's documentation: every non-atomic field is either read-only after publication, or guarded
@@ -61,16 +69,15 @@ unsafe impl Send for Meta {}
 unsafe impl Sync for Meta {}
 
 impl Meta {
-    /// Returns the runtime of a task that workers run.
+    /// Returns the runtime.
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn shared_ref(&self) -> &Shared {
-        debug_assert!(!self.shared.is_null());
-        // SAFETY: as for `shared`; only tasks made by `create` get here, whose pointer is not null.
+        // SAFETY: callers act for a task whose future has not been dropped; `Shared` outlives those.
         unsafe { &*self.shared }
     }
 
-    /// Returns a counted reference to the runtime of a task that workers run.
+    /// Returns a counted reference to the runtime.
     #[allow(unsafe_code)]
     pub(crate) fn shared_arc(&self) -> Arc<Shared> {
         // SAFETY: `shared` points into the `Arc` that the runtime's handles and workers hold, which outlives this task.
@@ -80,17 +87,31 @@ impl Meta {
         }
     }
 
-    /// Returns `async-task`'s pointer to the cell.
+    /// Returns the group the task belongs to.
+    #[allow(unsafe_code)]
     #[inline]
-    pub(crate) fn cell(&self) -> *const () {
-        self.raw.get()
+    pub(crate) fn group_ref(&self) -> &GroupInner {
+        // SAFETY: an unfinished task is counted in its group, and the table of groups keeps a group that counts tasks.
+        unsafe { &*self.group.get() }
     }
 
-    /// Returns the runtime, unless this is a task of the blocking pool.
+    /// Returns `async-task`'s pointer to the cell.
+    #[inline]
+    pub(crate) fn cell(&self) -> NonNull<()> {
+        self.cell_and_vtable().0
+    }
+
+    #[inline]
+    fn cell_and_vtable(&self) -> (NonNull<()>, &'static RawWakerVTable) {
+        self.cell.get().expect("set when the task was made")
+    }
+
+    /// Gives up the reference that the task keeps to itself. Once, when its future is dropped.
     #[allow(unsafe_code)]
-    pub(crate) fn shared(&self) -> Option<&Shared> {
-        // SAFETY: callers act for a task whose future has not been dropped; `Shared` outlives those.
-        unsafe { self.shared.as_ref() }
+    fn release_itself(&self) {
+        let (cell, vtable) = self.cell_and_vtable();
+        // SAFETY: `create` forgot a waker with these parts; this is that waker, and it is made again only here.
+        drop(unsafe { Waker::new(cell.as_ptr(), vtable) });
     }
 }
 
@@ -98,34 +119,99 @@ impl Meta {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TaskRef(NonNull<Meta>);
 
+// SAFETY: it points to a `Meta`, which is `Send` and `Sync`; what it gives access to is ruled by the access rules of this module.
+#[allow(unsafe_code)]
+unsafe impl Send for TaskRef {}
+// SAFETY: as for `Send`.
+#[allow(unsafe_code)]
+unsafe impl Sync for TaskRef {}
+
 impl TaskRef {
     pub(crate) fn new(meta: &Meta) -> Self {
         Self(NonNull::from(meta))
     }
 
     #[allow(unsafe_code)]
-    fn meta(&self) -> &Meta {
+    pub(crate) fn meta(&self) -> &Meta {
         // SAFETY: whoever holds a `TaskRef` keeps the cell alive (a handle, a waker, the owned list's lock, or a queue).
         unsafe { self.0.as_ref() }
     }
 
-    /// Makes a waker, and with it a counted reference, for the task.
+    /// Returns the group the task belongs to.
+    #[inline]
+    pub(crate) fn group(&self) -> &GroupInner {
+        self.meta().group_ref()
+    }
+
+    /// Turns the right to poll the task into a key for a run queue.
+    #[inline]
+    pub(crate) fn from_runnable(runnable: Runnable) -> Self {
+        let task = Self::new(runnable.metadata());
+        let _ = runnable.into_raw();
+        task
+    }
+
+    /// Turns a key that a run queue gave back into the right to poll the task.
     #[allow(unsafe_code)]
-    pub(crate) fn waker(&self) -> Waker {
-        let raw = NonNull::new(self.meta().raw.get()).expect("a published task has its pointer");
-        // SAFETY: `raw` came from `Runnable::into_raw` of this very cell, which is alive. The runnable made here is a borrowed view:
-        // it is never run and never dropped; `waker` only counts one more reference.
-        let view = ManuallyDrop::new(unsafe { Runnable::from_raw(raw) });
-        view.waker()
+    #[inline]
+    pub(crate) fn into_runnable(self) -> Runnable {
+        // SAFETY: `cell` is what `into_raw` gave; `from_runnable` took the runnable apart when the key was queued, and a run queue gives a
+        // key back once.
+        unsafe { Runnable::from_raw(self.meta().cell()) }
+    }
+
+    #[allow(unsafe_code)]
+    #[inline]
+    pub(crate) fn entity<'a>(self) -> &'a Entity<TaskRef> {
+        // SAFETY: callers own the entity, see the access rules of this module.
+        unsafe { &*(*self.0.as_ptr()).entity.get() }
+    }
+
+    #[allow(unsafe_code)]
+    #[allow(clippy::mut_from_ref)]
+    #[inline]
+    pub(crate) fn entity_mut<'a>(self) -> &'a mut Entity<TaskRef> {
+        // SAFETY: callers own the entity, see the access rules of this module; the core holds one such reference at a time.
+        unsafe { &mut *(*self.0.as_ptr()).entity.get() }
+    }
+
+    /// Brings the entity up to date with its group before it is queued, and says how it enters the queue.
+    pub(crate) fn prepare(self) -> EnqueueKind<TaskRef> {
+        let meta = self.meta();
+        if self.entity().state() != TaskState::Delayed {
+            let group = meta.group_ref();
+            let entity = self.entity_mut();
+            if entity.group() != group.id {
+                entity.set_group(group.id);
+            }
+            if entity.params() != group.task_params() {
+                entity.set_params(group.task_params());
+            }
+        }
+        if meta.was_queued.replace(true) {
+            EnqueueKind::Wakeup
+        } else {
+            EnqueueKind::New
+        }
     }
 
     pub(crate) fn mark_aborted(&self) {
         self.meta().aborted.store(true, Ordering::Release);
     }
 
-    pub(crate) fn abort(&self) {
+    /// Asks the task to stop.
+    pub(crate) fn abort(self) {
         self.mark_aborted();
         self.waker().wake();
+    }
+
+    /// Makes a counted reference to the task.
+    #[allow(unsafe_code)]
+    pub(crate) fn waker(self) -> Waker {
+        let (cell, vtable) = self.meta().cell_and_vtable();
+        // SAFETY: these are the parts of a waker of this task, whose cell is alive; the view is not dropped, only cloned.
+        let view = ManuallyDrop::new(unsafe { Waker::new(cell.as_ptr(), vtable) });
+        Waker::clone(&view)
     }
 }
 
@@ -141,7 +227,9 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let meta = Meta::new(shared, group, shard);
+    // SAFETY: the caller names a group of this runtime that it keeps alive: the current task's, the root, or one it has a handle to.
+    let (id, params) = unsafe { ((*group).id, (*group).task_params()) };
+    let meta = Meta::new(shared, group, shard, Entity::new(id, params));
     // SAFETY: future and output are `Send + 'static`; `schedule` is a function without captures, hence `Send + Sync + 'static`. The
     // metadata borrowed by the wrapper lies in the same cell.
     let (runnable, task) = unsafe {
@@ -155,20 +243,22 @@ where
                 }),
             )
     };
-    (publish(runnable), JoinHandle::new(task))
+    (keep_itself(runnable), JoinHandle::new(task))
 }
 
 /// Builds the cell of a closure that the blocking pool runs.
 #[allow(unsafe_code)]
 pub(crate) fn create_blocking<F, T>(
     work: F,
+    shared: &Shared,
     group: *const GroupInner,
 ) -> (Runnable, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let meta = Meta::new(ptr::null(), group, 0);
+    let entity = Entity::new(GroupId::ROOT, TaskParams::default());
+    let meta = Meta::new(shared, group, 0, entity);
     let mut work = Some(work);
     let future = std::future::poll_fn(move |_| {
         let work = work.take().expect("a blocking task is polled once");
@@ -182,28 +272,35 @@ where
             .metadata(meta)
             .spawn_unchecked(|meta| TaskFuture::new(future, meta), drop::<Runnable>)
     };
-    (publish(runnable), JoinHandle::new(task))
+    (keep_itself(runnable), JoinHandle::new(task))
 }
 
 impl Meta {
-    fn new(shared: *const Shared, group: *const GroupInner, shard: u32) -> Self {
+    fn new(
+        shared: *const Shared,
+        group: *const GroupInner,
+        shard: u32,
+        entity: Entity<TaskRef>,
+    ) -> Self {
         Self {
             shared,
             group: Cell::new(group),
-            raw: Cell::new(ptr::null_mut()),
+            cell: Cell::new(None),
             owned: owned::Links::new(),
             shard,
             aborted: AtomicBool::new(false),
+            was_queued: Cell::new(false),
+            home: AtomicU32::new(shard),
+            woken_ns: Cell::new(0),
+            entity: UnsafeCell::new(entity),
         }
     }
 }
 
-/// Records the cell's own pointer in its metadata.
-#[allow(unsafe_code)]
-fn publish(runnable: Runnable) -> Runnable {
-    let raw = runnable.into_raw();
-    // SAFETY: `raw` was just made by `into_raw` and is turned back once.
-    let runnable = unsafe { Runnable::from_raw(raw) };
-    runnable.metadata().raw.set(raw.as_ptr());
+/// Gives a new task the reference that it keeps to itself.
+fn keep_itself(runnable: Runnable) -> Runnable {
+    let waker = ManuallyDrop::new(runnable.waker());
+    let cell = NonNull::new(waker.data().cast_mut()).expect("a waker of a task points to it");
+    runnable.metadata().cell.set(Some((cell, waker.vtable())));
     runnable
 }

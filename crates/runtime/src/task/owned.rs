@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use std::task::Waker;
 
 use super::{Meta, TaskRef};
+use crate::group::GroupInner;
 
 /// Links of one task in its shard; touched under that shard's lock only.
 pub(crate) struct Links(UnsafeCell<LinksInner>);
@@ -73,6 +74,9 @@ impl OwnedTasks {
         if shard.is_closed {
             return false;
         }
+        let group = meta.group_ref().living();
+        meta.group.set(group);
+        group.count_in(meta.shard);
         // SAFETY: the shard's lock is held, and the links of `meta` and of `head` belong to this shard.
         unsafe {
             let links = &mut *meta.owned.0.get();
@@ -107,6 +111,25 @@ impl OwnedTasks {
             }
         }
         shard.len -= 1;
+        meta.group_ref().count_out(meta.shard);
+    }
+
+    /// Moves a task whose group was removed to the nearest ancestor that was not. For whoever holds the task's runnable.
+    pub(crate) fn move_to_living(&self, meta: &Meta) {
+        let _shard = self.shards[meta.shard as usize].lock();
+        let group = meta.group_ref().living();
+        meta.group_ref().count_out(meta.shard);
+        group.count_in(meta.shard);
+        meta.group.set(group);
+    }
+
+    /// Counts the unfinished tasks of a group. Insertions that began before the call are seen, shard by shard.
+    pub(crate) fn count_tasks(&self, group: &GroupInner) -> u64 {
+        let counts = self.shards.iter().enumerate().map(|(index, shard)| {
+            let _shard = shard.lock();
+            group.count(index)
+        });
+        counts.sum()
     }
 
     /// Returns the number of unfinished tasks.
@@ -140,7 +163,5 @@ impl OwnedTasks {
 
 /// Unlinks a task from its runtime's list, if it is in it.
 pub(crate) fn remove(meta: &Meta) {
-    if let Some(shared) = meta.shared() {
-        shared.owned.remove(meta);
-    }
+    meta.shared_ref().owned.remove(meta);
 }

@@ -1,13 +1,337 @@
-//! temporary
+//! Queueing through the core: a `RunQueue` for each worker, behind that worker's lock.
+//!
+//! # Who owns an entity
+//!
+//! Whoever holds a task's `Runnable` may touch its entity. Queueing the task turns the `Runnable` into a key in some run queue; from then on the entity
+//! belongs to the holder of that queue's lock, until a pick or a pull turns the key back.
+//!
+//! Tasks of groups of fair order are the exception: with delayed dequeue one may stay in its run queue while it is blocked. So
+//! such a task leaves its CPU before its poll returns ([`leave_fair_task`]), when nobody else can wake it yet, and when it is woken it goes to that
+//! same run queue, under that queue's lock.
+//!
+//! # A switch
+//!
+//! takes the worker's lock once: charge the task that ran and put it back if it yielded, take in the slot and the plain queues, pick.
+//! A task woken by the one that runs waits in the slot until then, so that waking takes no lock.
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use crossbeam_deque::Steal;
+use evenkeel_core::balance::select_victim;
+use evenkeel_core::{
+    Arena, Config, CpuShared, Entity, EnqueueKind, Migrating, Outcome, Picked, PullRequest, RunQueue, TaskState,
+};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+
 use super::Worker;
-use crate::task::{Meta, Runnable};
-#[derive(Default)]
-pub(super) struct Current {}
-pub(crate) struct CpuQueue {}
-pub(crate) fn leave_fair_task(_: &Meta) {}
+use crate::clock;
+use crate::context;
+use crate::group::GroupInner;
+use crate::shared::Shared;
+use crate::task::{Meta, Runnable, TaskRef};
+
+/// Most tasks taken from the shared plain queue at a switch.
+const MAX_INTAKE: usize = 32;
+
+/// Where the core finds its entities: in the tasks' own cells.
+pub(crate) struct TaskArena;
+
+impl Arena for TaskArena {
+    type Key = TaskRef;
+
+    #[inline]
+    fn entity(&self, key: TaskRef) -> &Entity<TaskRef> {
+        key.entity()
+    }
+
+    #[inline]
+    fn entity_mut(&mut self, key: TaskRef) -> &mut Entity<TaskRef> {
+        key.entity_mut()
+    }
+}
+
+type Rq = RunQueue<TaskArena>;
+
+/// A worker's run queue and what others may know of it without its lock.
+pub(crate) struct CpuQueue {
+    rq: Mutex<Rq>,
+    pub(crate) hints: Arc<CpuShared>,
+}
+
+impl CpuQueue {
+    pub(crate) fn new(cpu: usize, cpus: usize, config: Config) -> Self {
+        let rq = RunQueue::new(cpu, cpus, config);
+        Self {
+            hints: rq.shared().clone(),
+            rq: Mutex::new(rq),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Rq> {
+        self.rq.lock()
+    }
+}
+
+/// The task that the run queue believes to be running here.
+pub(super) struct Current {
+    /// It has not been put back yet.
+    is_open: Cell<bool>,
+    /// It was picked from a group of fair order.
+    is_fair: Cell<bool>,
+    started_ns: Cell<u64>,
+    /// When it became ready, for the wait times; 0 when unknown.
+    woken_ns: Cell<u64>,
+    group: Cell<*const GroupInner>,
+    seed: Cell<u64>,
+}
+
+impl Default for Current {
+    fn default() -> Self {
+        Self {
+            is_open: Cell::new(false),
+            is_fair: Cell::new(false),
+            started_ns: Cell::new(0),
+            woken_ns: Cell::new(0),
+            group: Cell::new(ptr::null()),
+            seed: Cell::new(0),
+        }
+    }
+}
+
 impl Worker {
-    pub(super) fn next_grouped(&self) -> Option<Runnable> { None }
-    pub(super) fn wake_grouped(&self, _: Runnable) {}
-    pub(super) fn enqueue_grouped(&self, _: Runnable) {}
-    pub(super) fn detach_current(&self) {}
+    #[inline]
+    fn queue(&self) -> &CpuQueue {
+        &self.shared.queues[self.index]
+    }
+
+    /// Keeps a task woken by this thread in the slot until the switch; a displaced one is queued where others see it.
+    #[inline]
+    pub(super) fn wake_grouped(&self, runnable: Runnable) {
+        if runnable.metadata().group_ref().is_fair_order {
+            self.shared.enqueue_home(runnable, clock::now_ns());
+            self.shared.notify_one();
+        } else if let Some(displaced) = self.remote().slot.put(runnable) {
+            self.enqueue_grouped(displaced);
+            self.shared.notify_one();
+        }
+    }
+
+    /// Queues a task on this worker.
+    pub(super) fn enqueue_grouped(&self, runnable: Runnable) {
+        let now_ns = clock::now_ns();
+        if runnable.metadata().group_ref().is_fair_order {
+            return self.shared.enqueue_home(runnable, now_ns);
+        }
+        enqueue(&mut self.queue().lock(), &self.shared, runnable, now_ns);
+    }
+
+    /// Switches to the next task.
+    pub(super) fn next_grouped(&self) -> Option<Runnable> {
+        let now_ns = clock::now_ns();
+        self.record_times(now_ns);
+        self.take_plain(now_ns);
+        self.shared.groups.tick(now_ns);
+        let mut rq = self.queue().lock();
+        self.put_current(&mut rq, now_ns);
+        if let Some(woken) = self.remote().slot.take() {
+            enqueue(&mut rq, &self.shared, woken, now_ns);
+        }
+        if let Some(request) = rq.pull_request(now_ns) {
+            drop(rq);
+            let pulled = self.pull(&request, now_ns);
+            rq = self.queue().lock();
+            rq.pull_done(now_ns, pulled.is_some());
+            if let Some(task) = pulled {
+                let _ = rq.enqueue(&mut TaskArena, task.key(), EnqueueKind::Migrated(task), now_ns);
+            }
+        }
+        let picked = rq.pick_next(&mut TaskArena, now_ns);
+        let others_wait = rq.nr_waiting() > 0;
+        drop(rq);
+        let runnable = self.open(picked?, now_ns);
+        if others_wait && self.shared.idle.has_parked() {
+            self.shared.notify_one();
+        }
+        Some(runnable)
+    }
+
+    /// Charges the task that ran, and queues it again if it was woken during its poll.
+    #[inline]
+    fn put_current(&self, rq: &mut Rq, now_ns: u64) {
+        let yielded = self.yielded.take();
+        let is_open = self.current.is_open.replace(false);
+        match yielded {
+            None if is_open => rq.put_prev(&mut TaskArena, now_ns, Outcome::Blocked),
+            None => {}
+            Some(task) if is_open && !needs_update(&task) => {
+                let _ = TaskRef::from_runnable(task);
+                rq.put_prev(&mut TaskArena, now_ns, Outcome::Yielded);
+            }
+            Some(task) => {
+                if is_open {
+                    rq.put_prev(&mut TaskArena, now_ns, Outcome::Blocked);
+                }
+                // A task of fair order left its CPU already, and one that ran from the plain queues was never on it.
+                enqueue(rq, &self.shared, task, now_ns);
+            }
+        }
+    }
+
+    /// Takes note of the task picked and turns its key back.
+    #[inline]
+    fn open(&self, picked: Picked<TaskRef>, now_ns: u64) -> Runnable {
+        let runnable = picked.key.into_runnable();
+        let meta = runnable.metadata();
+        self.current.is_open.set(true);
+        self.current.is_fair.set(meta.group_ref().is_fair_order);
+        self.current.group.set(meta.group_ref());
+        self.current.started_ns.set(now_ns);
+        self.current.woken_ns.set(meta.woken_ns.replace(0));
+        runnable
+    }
+
+    /// Moves what lies in the plain queues to the run queue: what was queued before groups came into use, and what came from outside.
+    #[inline]
+    fn take_plain(&self, now_ns: u64) {
+        if self.shared.injector.is_empty() && self.deque.is_empty() {
+            return;
+        }
+        self.take_plain_slow(now_ns);
+    }
+
+    #[cold]
+    fn take_plain_slow(&self, now_ns: u64) {
+        while let Some(runnable) = self.deque.pop() {
+            self.shared.enqueue_any(runnable, self.index, now_ns);
+        }
+        for _ in 0..MAX_INTAKE {
+            match self.shared.injector.steal() {
+                Steal::Success(runnable) => self.shared.enqueue_any(runnable, self.index, now_ns),
+                Steal::Empty => return,
+                Steal::Retry => {}
+            }
+        }
+    }
+
+    /// Asks the CPU that is furthest ahead for a task.
+    #[cold]
+    fn pull(&self, request: &PullRequest, now_ns: u64) -> Option<Migrating<TaskRef>> {
+        let queues = &self.shared.queues;
+        let hints = |cpu: usize| &*queues[cpu].hints;
+        let victim = select_victim(request, hints, queues.len(), now_ns, self.random())?;
+        queues[victim].lock().pull_task(&mut TaskArena, request, now_ns)
+    }
+
+    /// SplitMix64, for the choice of victims.
+    fn random(&self) -> u64 {
+        let state = self.current.seed.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.current.seed.set(state);
+        let mut z = state ^ (self.index as u64) << 32;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Ends the current task's time on this CPU, because another thread will carry this worker while its poll goes on.
+    pub(super) fn detach_current(&self) {
+        if self.current.is_open.replace(false) {
+            let now_ns = clock::now_ns();
+            self.record_times(now_ns);
+            let mut rq = self.queue().lock();
+            rq.put_prev(&mut TaskArena, now_ns, Outcome::Exited);
+        }
+    }
+
+    /// Records how long the last task waited and ran, where somebody asked for that.
+    #[inline]
+    fn record_times(&self, now_ns: u64) {
+        if self.shared.groups.has_times() {
+            self.record_times_slow(now_ns);
+        }
+    }
+
+    #[allow(unsafe_code)]
+    #[cold]
+    fn record_times_slow(&self, now_ns: u64) {
+        let group = self.current.group.replace(ptr::null());
+        // SAFETY: the group of a task that is open on this CPU's run queue is not freed, since the queue refuses to let go of it; a task of fair
+        // order is recorded before it leaves.
+        if let Some(group) = unsafe { group.as_ref() } {
+            let started_ns = self.current.started_ns.get();
+            let woken_ns = self.current.woken_ns.get();
+            let wait_ns = (woken_ns != 0).then(|| started_ns.saturating_sub(woken_ns));
+            let run_ns = now_ns.saturating_sub(started_ns);
+            group.times(self.index).lock().record(wait_ns, run_ns);
+        }
+    }
+}
+
+/// Takes a task of a group of fair order off its CPU at the end of its poll, before anybody can wake it.
+///
+/// `has_ended`: its future will not be polled again.
+#[inline]
+pub(crate) fn leave_fair_task(meta: &Meta, has_ended: bool) {
+    if meta.shared_ref().has_fair_order() {
+        leave_fair_task_slow(meta, has_ended);
+    }
+}
+
+#[cold]
+fn leave_fair_task_slow(meta: &Meta, has_ended: bool) {
+    context::with_worker(|worker| {
+        let Some(worker) = worker else { return };
+        if !context::is_current_meta(meta) || !worker.current.is_fair.get() || !worker.current.is_open.replace(false) {
+            return;
+        }
+        let outcome = if has_ended { Outcome::Exited } else { Outcome::Blocked };
+        meta.home.store(worker.index as u32, Ordering::Relaxed);
+        let now_ns = clock::now_ns();
+        worker.record_times(now_ns);
+        worker.queue().lock().put_prev(&mut TaskArena, now_ns, outcome);
+    });
+}
+
+/// Returns whether a task's group was removed or changed the settings of its tasks.
+#[inline]
+fn needs_update(runnable: &Runnable) -> bool {
+    let meta = runnable.metadata();
+    let group = meta.group_ref();
+    group.is_removed() || TaskRef::new(meta).entity().params() != group.task_params()
+}
+
+/// Queues a task in a run queue whose lock is held. Not for tasks of fair order that may be delayed elsewhere.
+fn enqueue(rq: &mut Rq, shared: &Shared, runnable: Runnable, now_ns: u64) {
+    let key = TaskRef::from_runnable(runnable);
+    if key.group().is_removed() {
+        if key.entity().state() == TaskState::Delayed {
+            rq.dequeue(&mut TaskArena, key, now_ns);
+        }
+        shared.owned.move_to_living(key.meta());
+    }
+    let kind = key.prepare();
+    // Nothing is interrupted in mid-poll, so there is nothing to do when the task would preempt; the next pick sees it.
+    let _ = rq.enqueue(&mut TaskArena, key, kind, now_ns);
+}
+
+impl Shared {
+    /// Queues a task on worker `cpu`, or where it was last if its group has fair order.
+    fn enqueue_any(&self, runnable: Runnable, cpu: usize, now_ns: u64) {
+        if runnable.metadata().group_ref().is_fair_order {
+            self.enqueue_home(runnable, now_ns);
+        } else {
+            enqueue(&mut self.queues[cpu].lock(), self, runnable, now_ns);
+        }
+    }
+
+    /// Queues a task of fair order on the CPU that it last left, where it may still be in the tree.
+    fn enqueue_home(&self, runnable: Runnable, now_ns: u64) {
+        let home = runnable.metadata().home.load(Ordering::Relaxed) as usize;
+        // A task spawned from outside has a shard beyond the workers for its home.
+        let queue = &self.queues[home % self.queues.len()];
+        enqueue(&mut queue.lock(), self, runnable, now_ns);
+    }
 }

@@ -29,7 +29,7 @@ use crossbeam_utils::sync::Parker;
 use crate::context;
 use crate::shared::{Remote, Shared};
 use crate::task::Runnable;
-pub(crate) use grouped::{CpuQueue, leave_fair_task};
+pub(crate) use grouped::{CpuQueue, TaskArena, leave_fair_task};
 use maintenance::Maintenance;
 
 /// Why a stretch of polls ended.
@@ -265,7 +265,11 @@ pub(crate) fn carry(worker: Arc<Worker>) {
 #[inline]
 pub(crate) fn schedule(runnable: Runnable, is_yield: bool) {
     context::with_worker(|worker| {
-        let shared = std::ptr::from_ref(runnable.metadata().shared_ref());
+        let meta = runnable.metadata();
+        let shared = std::ptr::from_ref(meta.shared_ref());
+        if meta.shared_ref().groups.has_times() {
+            meta.woken_ns.set(crate::clock::now_ns());
+        }
         match worker {
             Some(worker) if std::ptr::eq(Arc::as_ptr(&worker.shared), shared) => {
                 worker.schedule_local(runnable, is_yield);

@@ -174,15 +174,16 @@ impl Patcher {
 
 /// Tells whether the probe's branch follows what is written to it.
 fn follows_writes(batch: &Batch, site: &Site, key: &'static str) -> Result<bool, Error> {
-    let branch = || arch::records_and_probe().2;
-    let unarmed = branch();
-    batch.write(site, arch::fall_through(), key)?;
-    let synced = sync(key);
-    let armed = branch();
-    batch.write(site, arch::jump(site.code, site.target), key)?;
-    synced?;
-    sync(key)?;
-    Ok((unarmed, armed, branch()) == (true, false, true))
+    let jump = arch::jump(site.code, site.target);
+    // Starting with a write: this process may have been forked in the middle of its parent's probe.
+    for (code, expected) in [(jump, true), (arch::fall_through(), false), (jump, true)] {
+        batch.write(site, code, key)?;
+        sync(key)?;
+        if arch::records_and_probe().2 != expected {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn sync(key: &'static str) -> Result<(), Error> {

@@ -1,0 +1,118 @@
+//! Evenkeel, with its root group only and with two groups in use.
+
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::{Builder, Group, JoinHandle, Runtime};
+
+use super::Executor;
+
+/// Evenkeel with its default settings; every task is in the root group.
+#[derive(Clone)]
+pub struct Evenkeel(Arc<Runtime>);
+
+/// Returns the task's result, or panics as the task did.
+async fn result<T>(task: JoinHandle<T>) -> T {
+    task.await.expect("the task does not panic")
+}
+
+impl Executor for Evenkeel {
+    fn start(threads: usize) -> Evenkeel {
+        let runtime = Builder::new().worker_threads(threads).build();
+        Evenkeel(Arc::new(runtime.expect("a runtime can be started")))
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.block_on(future)
+    }
+
+    fn spawn<F>(&self, _: usize, future: F) -> impl Future<Output = F::Output> + Send + 'static
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        result(self.0.spawn(future))
+    }
+
+    fn spawn_inside<F>(
+        &self,
+        _: usize,
+        future: F,
+    ) -> impl Future<Output = F::Output> + Send + 'static
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        result(evenkeel::spawn(future))
+    }
+
+    fn yield_now() -> impl Future<Output = ()> + Send {
+        evenkeel::yield_now()
+    }
+
+    fn stop(self) {
+        if let Some(runtime) = Arc::into_inner(self.0) {
+            runtime.shutdown_timeout(Duration::from_secs(10));
+        }
+    }
+}
+
+/// Evenkeel with tasks spread over two groups of equal weight. Each group also holds a task that
+/// never ends, so that both are in use all the time.
+#[derive(Clone)]
+pub struct EvenkeelTwoGroups {
+    runtime: Evenkeel,
+    groups: [Group; 2],
+}
+
+impl Executor for EvenkeelTwoGroups {
+    fn start(threads: usize) -> EvenkeelTwoGroups {
+        let runtime = Evenkeel::start(threads);
+        let group = |name| {
+            let group = runtime
+                .0
+                .root()
+                .child(name)
+                .build()
+                .expect("the name is free");
+            drop(group.spawn(pending::<()>()));
+            group
+        };
+        let groups = [group("a"), group("b")];
+        EvenkeelTwoGroups { runtime, groups }
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    fn spawn<F>(&self, place: usize, future: F) -> impl Future<Output = F::Output> + Send + 'static
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        result(self.groups[place % 2].spawn(future))
+    }
+
+    fn spawn_inside<F>(
+        &self,
+        place: usize,
+        future: F,
+    ) -> impl Future<Output = F::Output> + Send + 'static
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        result(self.groups[place % 2].spawn(future))
+    }
+
+    fn yield_now() -> impl Future<Output = ()> + Send {
+        evenkeel::yield_now()
+    }
+
+    fn stop(self) {
+        drop(self.groups);
+        self.runtime.stop();
+    }
+}

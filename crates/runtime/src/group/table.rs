@@ -1,0 +1,267 @@
+//! All groups of a runtime.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use evenkeel_core::{Domain, DomainShared, GroupId, GroupParams, TaskParams};
+use parking_lot::Mutex;
+
+use super::stat::Histogram;
+use super::{Group, GroupInner, GroupStat, params};
+use crate::clock;
+use crate::error::{Error, Kind};
+use crate::shared::Shared;
+use crate::worker::TaskArena;
+
+/// The hierarchy, as the names see it and as the core sees it.
+struct Tree {
+    domain: Domain,
+    children: HashMap<GroupId, BTreeMap<String, Arc<GroupInner>>>,
+    /// Removed groups that tasks or run queues still refer to.
+    dying: Vec<Arc<GroupInner>>,
+}
+
+/// All groups of a runtime.
+pub(crate) struct GroupTable {
+    tree: Mutex<Tree>,
+    domain: Arc<DomainShared>,
+    root: Arc<GroupInner>,
+    /// Shards of the owned list, and workers.
+    sizes: (usize, usize),
+    /// Tasks are queued through the core; set once.
+    is_grouped: AtomicBool,
+    /// Wait and run times are recorded; set once.
+    has_times: AtomicBool,
+}
+
+impl GroupTable {
+    pub(crate) fn new(domain: Domain, shards: usize, workers: usize) -> Self {
+        let sizes = (shards, workers);
+        let leaf = domain.leaf(GroupId::ROOT);
+        let leaf = leaf.unwrap_or_else(|| unreachable!("the root can hold tasks"));
+        let params = GroupParams::default();
+        let root = GroupInner::new(GroupId::ROOT, String::new(), None, leaf, &params, sizes);
+        Self {
+            domain: domain.shared(),
+            tree: Mutex::new(Tree {
+                domain,
+                children: HashMap::from([(GroupId::ROOT, BTreeMap::new())]),
+                dying: Vec::new(),
+            }),
+            root: Arc::new(root),
+            sizes,
+            is_grouped: AtomicBool::new(false),
+            has_times: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn root(&self) -> &Arc<GroupInner> {
+        &self.root
+    }
+
+    /// Returns whether tasks are queued through the core.
+    #[inline]
+    pub(crate) fn is_grouped(&self) -> bool {
+        self.is_grouped.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether wait and run times are recorded.
+    #[inline]
+    pub(crate) fn has_times(&self) -> bool {
+        self.has_times.load(Ordering::Relaxed)
+    }
+
+    /// Runs the coordinator if it is due and nobody else does.
+    #[inline]
+    pub(crate) fn tick(&self, now_ns: u64) {
+        if self.domain.tick_due(now_ns) {
+            self.tick_now(now_ns);
+        }
+    }
+
+    #[cold]
+    fn tick_now(&self, now_ns: u64) {
+        if let Some(mut tree) = self.tree.try_lock() {
+            tree.domain.tick(now_ns);
+        }
+    }
+
+    pub(super) fn children(&self, inner: &GroupInner) -> Vec<Arc<GroupInner>> {
+        let tree = self.tree.lock();
+        let children = tree.children.get(&inner.id);
+        children.map_or(Vec::new(), |children| children.values().cloned().collect())
+    }
+
+    /// Finds a group by its path.
+    pub(crate) fn lookup(&self, path: &str) -> Option<Arc<GroupInner>> {
+        let tree = self.tree.lock();
+        let names = path.strip_prefix('/')?;
+        let mut at = &self.root;
+        for name in names.split('/').filter(|_| !names.is_empty()) {
+            at = tree.children.get(&at.id)?.get(name)?;
+        }
+        Some(at.clone())
+    }
+
+    pub(super) fn set_weight(&self, inner: &GroupInner, weight: u32) -> Result<(), Error> {
+        if inner.parent.is_none() {
+            return Err(Error::new(Kind::Root));
+        }
+        self.change(inner, |params| params.weight = weight)
+    }
+
+    pub(super) fn set_task_params(
+        &self,
+        inner: &GroupInner,
+        set: impl FnOnce(&mut TaskParams),
+    ) -> Result<(), Error> {
+        self.change(inner, |params| set(&mut params.task))
+    }
+
+    fn change(&self, inner: &GroupInner, set: impl FnOnce(&mut GroupParams)) -> Result<(), Error> {
+        let mut tree = self.tree.lock();
+        if inner.is_removed() {
+            return Err(Group::removed_error(inner));
+        }
+        let mut params = inner.params();
+        set(&mut params);
+        params::check(&params)?;
+        let refused = |error| Error::invalid("group setting", error, "see the core's message");
+        if inner.parent.is_some() {
+            tree.domain.set_weight(inner.id, params.weight).map_err(refused)?;
+        }
+        tree.domain.set_task_defaults(inner.id, params.task).map_err(refused)?;
+        inner.store_params(&params);
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Makes a child group and shows it to every run queue. From the first one on, tasks are queued through the core.
+    pub(super) fn add_group(
+        &self,
+        parent: &Arc<GroupInner>,
+        name: String,
+        params: &GroupParams,
+    ) -> Result<Arc<GroupInner>, Error> {
+        let table = &self.groups;
+        let mut tree = table.tree.lock();
+        self.bury(&mut tree);
+        if parent.is_removed() {
+            return Err(Group::removed_error(parent));
+        }
+        let siblings = tree.children.get(&parent.id);
+        if siblings.is_some_and(|siblings| siblings.contains_key(&name)) {
+            let parent = parent.path();
+            let path = format!("{}/{name}", parent.trim_end_matches('/'));
+            return Err(Error::new(Kind::NameTaken { path }));
+        }
+        let refused = |error| Error::invalid("group", error, "see the core's message");
+        let id = tree.domain.create(parent.id, *params).map_err(refused)?;
+        let leaf = tree.domain.leaf(id);
+        let leaf = leaf.unwrap_or_else(|| unreachable!("a new group can hold tasks"));
+        for queue in &self.queues {
+            queue.lock().attach(leaf.clone());
+        }
+        let inner = GroupInner::new(id, name.clone(), Some(parent.clone()), leaf, params, table.sizes);
+        let inner = Arc::new(inner);
+        tree.children.entry(parent.id).or_default().insert(name, inner.clone());
+        tree.children.insert(id, BTreeMap::new());
+        if inner.is_fair_order {
+            self.has_fair_order.store(true, Ordering::SeqCst);
+        }
+        table.is_grouped.store(true, Ordering::SeqCst);
+        Ok(inner)
+    }
+
+    /// Removes a group; with `moves_tasks` its tasks go to the parent, otherwise there must be none.
+    pub(super) fn remove_group(&self, inner: &Arc<GroupInner>, moves_tasks: bool) -> Result<(), Error> {
+        let Some(parent) = &inner.parent else {
+            return Err(Error::new(Kind::Root));
+        };
+        let mut tree = self.groups.tree.lock();
+        if inner.is_removed() {
+            return Err(Group::removed_error(inner));
+        }
+        let children = tree.children.get(&inner.id).map_or(0, BTreeMap::len);
+        // New tasks go to the parent from here on; the count below waits for insertions under way, shard by shard.
+        inner.set_removed(true);
+        let tasks = self.owned.count_tasks(inner);
+        if children > 0 || (tasks > 0 && !moves_tasks) {
+            inner.set_removed(false);
+            let path = inner.path();
+            return Err(Error::new(Kind::Busy { path, tasks, children }));
+        }
+        tree.children.remove(&inner.id);
+        if let Some(siblings) = tree.children.get_mut(&parent.id) {
+            siblings.remove(&inner.name);
+        }
+        tree.dying.push(inner.clone());
+        self.bury(&mut tree);
+        Ok(())
+    }
+
+    /// Frees the removed groups that nothing refers to any more.
+    fn bury(&self, tree: &mut Tree) {
+        for inner in std::mem::take(&mut tree.dying) {
+            if !self.try_bury(tree, &inner) {
+                tree.dying.push(inner);
+            }
+        }
+    }
+
+    fn try_bury(&self, tree: &mut Tree, inner: &Arc<GroupInner>) -> bool {
+        if self.owned.count_tasks(inner) > 0 {
+            return false;
+        }
+        for queue in &self.queues {
+            let mut queue = queue.lock();
+            queue.publish(&mut TaskArena, clock::now_ns());
+            if queue.detach(inner.id).is_err() {
+                return false;
+            }
+        }
+        if tree.domain.remove(inner.id).is_err() {
+            return false;
+        }
+        if let Some(parent) = &inner.parent {
+            let used = inner.leaf.usage_ns() + inner.inherited_ns.load(Ordering::Relaxed);
+            parent.living().inherited_ns.fetch_add(used, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Sums up a group; the first call starts the recording of wait and run times.
+    pub(super) fn group_stat(&self, inner: &Arc<GroupInner>) -> GroupStat {
+        let table = &self.groups;
+        table.has_times.store(true, Ordering::SeqCst);
+        table.is_grouped.store(true, Ordering::SeqCst);
+        for queue in &self.queues {
+            queue.lock().publish(&mut TaskArena, clock::now_ns());
+        }
+        let tree = table.tree.lock();
+        let (mut wait, mut run) = (Histogram::new(), Histogram::new());
+        for times in inner.all_times() {
+            times.lock().add_to(&mut wait, &mut run);
+        }
+        GroupStat {
+            usage_usec: usage_ns(&tree, inner) / 1000,
+            nr_running: inner.leaf.nr_running() as u64,
+            nr_tasks: inner.nr_tasks(),
+            wait,
+            run,
+        }
+    }
+}
+
+/// Returns the CPU time of a group and of all below it.
+fn usage_ns(tree: &Tree, inner: &GroupInner) -> u64 {
+    let own = inner.leaf.usage_ns() + inner.inherited_ns.load(Ordering::Relaxed);
+    let children = tree.children.get(&inner.id).into_iter().flatten();
+    let dying = tree.dying.iter().filter(|dead| {
+        dead.parent.as_ref().is_some_and(|parent| std::ptr::eq(parent.living(), inner))
+    });
+    let below = children.map(|(_, child)| usage_ns(tree, child));
+    own + below.sum::<u64>() + dying.map(|dead| usage_ns(tree, dead)).sum::<u64>()
+}

@@ -1,0 +1,5 @@
+#[evenkeel::test]
+#[test]
+async fn tested_twice() {}
+
+fn main() {}

@@ -1,0 +1,243 @@
+//! `evenkeel-sim`: checks the scheduling core over random histories, and measures fairness.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use clap::{Args, Parser, Subcommand};
+
+use evenkeel_sim::cases::{CASES, Case, Kind};
+use evenkeel_sim::check::Bounds;
+use evenkeel_sim::generate;
+use evenkeel_sim::history::{Cut, History};
+use evenkeel_sim::port::CorePort;
+use evenkeel_sim::runner::{self, Failure, Report};
+use evenkeel_sim::shrink::{self, Size};
+
+/// Drives the scheduling core of Evenkeel in virtual time.
+#[derive(Parser)]
+#[command(name = "evenkeel-sim", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run random histories and check every promise after every step.
+    Check(Check),
+    /// Measure the fairness cases against the exact answer.
+    Fairness(Fairness),
+}
+
+#[derive(Args)]
+struct Check {
+    /// Seeds to run, as A..=B.
+    #[arg(long, value_parser = parse_seeds, default_value = "1..=100", conflicts_with = "seed")]
+    seeds: (u64, u64),
+    /// One seed to replay.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Histories to run at a time.
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// Print every event to standard error.
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Print the history before running it.
+    #[arg(long, requires = "seed")]
+    show: bool,
+    /// Report a failure as it is, without searching a smaller one.
+    #[arg(long)]
+    no_shrink: bool,
+    /// Tasks to leave out, by index.
+    #[arg(long, value_delimiter = ',', requires = "seed")]
+    without_tasks: Vec<usize>,
+    /// Operations to leave out, by index.
+    #[arg(long, value_delimiter = ',', requires = "seed")]
+    without_ops: Vec<usize>,
+    /// Length of the busy phase in ns, where shorter than the history's.
+    #[arg(long, requires = "seed")]
+    busy_ns: Option<u64>,
+    /// Skip the judged phase.
+    #[arg(long)]
+    unjudged: bool,
+}
+
+#[derive(Args)]
+struct Fairness {
+    /// CPUs of the virtual machine, several separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,7")]
+    cpus: Vec<u32>,
+    /// Cases to run; all when none is given.
+    #[arg(long, value_delimiter = ',')]
+    case: Vec<String>,
+    /// Virtual seconds under the judge.
+    #[arg(long, default_value_t = 4)]
+    seconds: u64,
+    /// Virtual milliseconds before that.
+    #[arg(long, default_value_t = 200)]
+    warm_up_ms: u64,
+    /// Use hogs that compute without an end, instead of polls of 50 to 150 µs.
+    #[arg(long)]
+    threads: bool,
+}
+
+fn parse_seeds(text: &str) -> Result<(u64, u64), String> {
+    let (from, to) = text.split_once("..=").ok_or("expected A..=B")?;
+    let number = |text: &str| text.parse::<u64>().map_err(|e| format!("{text}: {e}"));
+    Ok((number(from)?, number(to)?))
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Check(args) => check(&args),
+        Command::Fairness(args) => fairness(&args),
+    }
+}
+
+fn run_history(history: History, is_traced: bool) -> Result<Report, Box<Failure>> {
+    let sched = CorePort::new(history.machine.cpus as usize);
+    runner::run(history, sched, Bounds::default(), is_traced)
+}
+
+fn cut_history(seed: u64, cut: &Cut) -> History {
+    let mut history = generate::from_seed(seed);
+    history.apply(cut);
+    history
+}
+
+fn check(args: &Check) -> ExitCode {
+    let cut = Cut {
+        tasks: args.without_tasks.clone(),
+        ops: args.without_ops.clone(),
+        busy_ns: args.busy_ns,
+        is_unjudged: args.unjudged,
+    };
+    let (from, to) = args.seed.map_or(args.seeds, |seed| (seed, seed));
+    if args.show {
+        println!("{:#?}", cut_history(from, &cut));
+    }
+    println!("seeds {from}..={to}");
+    let next = AtomicU64::new(from);
+    let has_failed = AtomicBool::new(false);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed > to || has_failed.load(Ordering::Relaxed) {
+                return;
+            }
+            if let Err(failure) = run_history(cut_history(seed, &cut), args.trace) {
+                // The first failure reports; others at the same time keep quiet.
+                if !has_failed.swap(true, Ordering::Relaxed) {
+                    report_failure(seed, &cut, failure, args.no_shrink || cut != Cut::default());
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..args.jobs.max(1) {
+            scope.spawn(work);
+        }
+    });
+    if has_failed.load(Ordering::Relaxed) {
+        return ExitCode::FAILURE;
+    }
+    println!("all promises kept");
+    ExitCode::SUCCESS
+}
+
+fn report_failure(seed: u64, cut: &Cut, failure: Box<Failure>, is_final: bool) {
+    eprintln!("seed {seed} broke a promise\n{failure}");
+    eprintln!("replay: {}", runner::replay_command(seed, cut, " --trace"));
+    if is_final {
+        return;
+    }
+    let history = generate::from_seed(seed);
+    let size = Size {
+        tasks: history.tasks.len(),
+        ops: history.ops.len(),
+        busy_ns: history.busy_ns,
+    };
+    let run = |cut: &Cut| run_history(cut_history(seed, cut), false).err();
+    let (cut, smaller) = shrink::shrink(size, &failure, run);
+    if let Some(smaller) = smaller {
+        let left = (size.tasks - cut.tasks.len(), size.ops - cut.ops.len());
+        eprintln!(
+            "\nsmaller: {} tasks, {} operations\n{smaller}",
+            left.0, left.1
+        );
+        eprintln!("replay: {}", runner::replay_command(seed, &cut, " --trace"));
+    }
+}
+
+fn fairness(args: &Fairness) -> ExitCode {
+    let mut cases = Vec::new();
+    for name in &args.case {
+        let Some(case) = Case::find(name) else {
+            let names: Vec<&str> = CASES.iter().map(|c| c.name).collect();
+            eprintln!("case {name} is unknown; allowed: {}", names.join(", "));
+            return ExitCode::from(2);
+        };
+        cases.push(case);
+    }
+    if cases.is_empty() {
+        cases.extend(CASES);
+    }
+    println!(
+        "errors of groups in % of one CPU (max, mean), of tasks in Fair groups in % of their due"
+    );
+    println!(
+        "{:<48} {:>4} {:>7} {:>6} {:>7} {:>6} {:>6} {:>9} {:>9} {:>8}",
+        "case", "CPUs", "100 ms", "mean", "1 s", "mean", "task", "migr/s/C", "wait ms", "wasted %"
+    );
+    let kind = if args.threads {
+        Kind::Threads
+    } else {
+        Kind::Polls
+    };
+    let mut is_failed = false;
+    for case in cases {
+        for &cpus in &args.cpus {
+            let warm_up = args.warm_up_ms * 1_000_000;
+            let history = case.history(cpus, kind, warm_up, args.seconds * 1_000_000_000);
+            let report = match run_unbounded(history) {
+                Ok(report) => report,
+                Err(failure) => {
+                    is_failed = true;
+                    eprintln!("{failure}");
+                    failure.report
+                }
+            };
+            print_row(case, cpus, &report);
+        }
+    }
+    if is_failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Runs a history with every check but those on the size of errors.
+fn run_unbounded(history: History) -> Result<Report, Box<Failure>> {
+    let sched = CorePort::new(history.machine.cpus as usize);
+    runner::run(history, sched, Bounds::UNJUDGED, false)
+}
+
+fn print_row(case: &Case, cpus: u32, report: &Report) {
+    let judged = report.stats.judged();
+    let [short, long] = report.errors;
+    println!(
+        "{:<48} {:>4} {:>7.3} {:>6.3} {:>7.3} {:>6.3} {:>6.2} {:>9.1} {:>9.2} {:>8.4}",
+        case.title,
+        cpus,
+        short.max,
+        short.mean,
+        long.max,
+        long.mean,
+        long.task_max,
+        judged.per_second_and_cpu(judged.migrations),
+        judged.worst_wait_ns as f64 / 1e6,
+        100.0 * judged.wasted_share(),
+    );
+}
