@@ -72,6 +72,7 @@ impl Executor for EvenkeelTwoGroups {
         let group = |name| {
             let group = runtime
                 .0
+                .handle()
                 .root()
                 .child(name)
                 .build()

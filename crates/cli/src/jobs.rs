@@ -199,3 +199,34 @@ impl Drop for Watch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_reported_and_an_abort_is_not() {
+        let (sender, mut ended) = mpsc::unbounded_channel();
+        let watch = |kind| Watch {
+            kind,
+            group: "/g".to_owned(),
+            ended: sender.clone(),
+        };
+        drop(watch("spin"));
+        let panicking = watch("hash");
+        let panicked = std::thread::spawn(move || {
+            let _watch = panicking;
+            std::panic::resume_unwind(Box::new("no message on standard error"));
+        });
+        assert!(panicked.join().is_err());
+        watch("http").report("why".to_owned());
+        let messages: Vec<String> = std::iter::from_fn(|| ended.try_recv().ok())
+            .map(|ended| ended.to_string())
+            .collect();
+        let expected = [
+            "a `hash` task of group `/g` ended: it panicked",
+            "a `http` task of group `/g` ended: why",
+        ];
+        assert_eq!(messages, expected);
+    }
+}

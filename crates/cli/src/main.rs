@@ -25,6 +25,7 @@ mod report;
 mod run;
 mod workload;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -47,11 +48,11 @@ fn main() -> ExitCode {
         Ok(End::Signal(Signalled::Interrupt)) => ExitCode::from(exit::INTERRUPTED),
         Ok(End::Signal(Signalled::Terminate)) => ExitCode::from(exit::TERMINATED),
         Ok(End::Failed(ended)) => {
-            eprintln!("error: {ended}");
+            complain(&format!("error: {ended}"));
             ExitCode::from(exit::FAILED)
         }
         Err(error) => {
-            eprintln!("{error}");
+            complain(&error.to_string());
             let code = match error {
                 RunError::Workload(_) => exit::USAGE,
                 RunError::Output { .. }
@@ -63,4 +64,9 @@ fn main() -> ExitCode {
             ExitCode::from(code)
         }
     }
+}
+
+/// Writes to standard error. If that cannot be written to, the exit code still tells.
+fn complain(message: &str) {
+    let _ = writeln!(std::io::stderr(), "{message}");
 }

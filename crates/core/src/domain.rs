@@ -35,7 +35,7 @@ use crate::config::Config;
 use crate::entity::TaskParams;
 use crate::error::{Error, Kind};
 use crate::group::{GroupId, GroupParams};
-use crate::leaf::{DomainShared, FluidClock, Leaf, RATE_ONE};
+use crate::leaf::{DomainShared, FluidClock, Leaf, RATE_ONE, mul_div};
 use crate::waterfill::{Claim, fill};
 use crate::weight::{GROUP_WEIGHT_DEFAULT, GROUP_WEIGHT_RANGE, NICE_0_WEIGHT};
 
@@ -387,7 +387,7 @@ impl Domain {
             account.runnable = account.now.runnable.saturating_sub(account.last.runnable);
             // Least charges may exceed the time in which they were made.
             account.runnable = account.runnable.max(account.served);
-            let mean = ((u128::from(account.runnable) << 32) / u128::from(window)) as u64;
+            let mean = mul_div(account.runnable, RATE_ONE, window);
             let present = account.now.nr << 32;
             account.tasks = if account.now.nr > 0 { (mean + present) / 2 } else { mean };
             if let Some(weight) = account.now.units.checked_div(account.now.nr) {
@@ -441,7 +441,7 @@ impl Domain {
         let all = self.cpus as u64 * RATE_ONE;
         let wanted = self.nodes[GroupId::ROOT.index()].due_cap;
         let contended = wanted > served + served / 8;
-        let measured = ((u128::from(served) << 32) / u128::from(window)) as u64;
+        let measured = mul_div(served, RATE_ONE, window);
         let target = if contended { measured.clamp(RATE_ONE / 64, all) } else { all };
         self.capacity = (3 * self.capacity + target) / 4;
     }
@@ -610,8 +610,8 @@ fn take_back(leaf: &Leaf) {
 /// Returns the part β of its group's lag that each fragment heeds: β = 1 / (1/2 + x), clamped to
 /// 1/20 … 1/2. A light group's fragments are few and slow to correct the group's lag by their own.
 fn bias(lag: i64, rate: u64) -> i64 {
-    let inverse = (u128::from(RATE_ONE) << 32) / u128::from(RATE_ONE / 2 + rate);
-    let beta = (inverse as u64).clamp(RATE_ONE / 20, RATE_ONE / 2);
+    let inverse = u64::MAX / (RATE_ONE / 2 + rate);
+    let beta = inverse.clamp(RATE_ONE / 20, RATE_ONE / 2);
     ((i128::from(lag) * i128::from(beta)) >> 32) as i64
 }
 

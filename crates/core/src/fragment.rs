@@ -47,9 +47,6 @@ const MIN_KEY_RATE: u64 = RATE_ONE >> 22;
 /// Rate that is assumed of a group which the coordinator has not seen yet.
 const UNKNOWN_RATE: u64 = RATE_ONE / 2;
 
-/// Least lag of a fragment whose only task is due a whole CPU.
-const FULL_AHEAD_NS: i64 = 200_000;
-
 /// Marks an index without a fragment.
 const NONE: u32 = u32::MAX;
 
@@ -378,10 +375,7 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         let fluid = fragment.clock.at(now);
         let lag = fragment.lag + FluidClock::due(fragment.fluid, fluid, fragment.units);
         fragment.fluid = fluid;
-        // A task that is due a whole CPU cannot get ahead: it owes nothing for what a change of
-        // rates, or the shedding of another fragment's lag, has left it with.
-        let is_full = fragment.nr == 1 && fragment.rate() >= RATE_ONE;
-        fragment.lag = lag.clamp(if is_full { -FULL_AHEAD_NS } else { -limit }, limit);
+        fragment.lag = lag.clamp(-limit, limit);
         self.lag_sum += fragment.lag - lag;
     }
 

@@ -29,6 +29,15 @@ const FLUID_BITS: u32 = 20;
 /// log2 of the weight that rates refer to (nice 0).
 const UNIT_BITS: u32 = 10;
 
+/// Returns a × b / c, rounded down. The wide division is slow and rarely needed.
+#[inline]
+pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => (u128::from(a) * u128::from(b) / u128::from(c)) as u64,
+    }
+}
+
 /// Fluid clock of a leaf group: F(t) = f0 + rate × (t − t0).
 ///
 /// F is the service due to a task of weight 1024 since some origin, in 2^-20 ns, and wraps: only
@@ -64,8 +73,8 @@ impl FluidClock {
 
     /// Returns the step of F that gives `due_ns` to `units` of weight.
     pub(crate) fn step(due_ns: i64, units: u64) -> i64 {
-        let scaled = i128::from(due_ns) << (FLUID_BITS + UNIT_BITS);
-        (scaled / i128::from(units.max(1))) as i64
+        let step = mul_div(due_ns.unsigned_abs(), 1 << (FLUID_BITS + UNIT_BITS), units.max(1));
+        if due_ns < 0 { -(step as i64) } else { step as i64 }
     }
 
     /// Returns the rate of a fragment of `units`, × 2^32.
@@ -76,7 +85,7 @@ impl FluidClock {
 
     /// Returns the rate per 1024 units of weight when `units` share `rate`.
     pub(crate) fn rate_per_unit(rate: u64, units: u64) -> u64 {
-        ((u128::from(rate) << UNIT_BITS) / u128::from(units.max(1))).min(1 << 40) as u64
+        mul_div(rate, 1 << UNIT_BITS, units.max(1)).min(1 << 40)
     }
 }
 
@@ -226,11 +235,13 @@ impl Leaf {
     }
 
     /// Returns the group that this leaf belongs to.
+    #[inline]
     pub fn id(&self) -> GroupId {
         self.id
     }
 
     /// Returns the order of its tasks.
+    #[inline]
     pub fn order(&self) -> Order {
         self.order
     }
@@ -246,6 +257,7 @@ impl Leaf {
         self.slots.iter().map(|slot| slot.nr_running.load(Relaxed) as usize).sum()
     }
 
+    #[inline]
     pub(crate) fn slice_ns(&self) -> u32 {
         self.slice_ns.load(Relaxed)
     }
@@ -254,6 +266,7 @@ impl Leaf {
         self.slice_ns.store(params.slice_ns, Relaxed);
     }
 
+    #[inline]
     pub(crate) fn domain(&self) -> &Arc<DomainShared> {
         &self.domain
     }
@@ -263,14 +276,17 @@ impl Leaf {
         &self.slots[cpu]
     }
 
+    #[inline]
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
     }
 
+    #[inline]
     pub(crate) fn version(&self) -> u32 {
         self.version.load(Relaxed)
     }
 
+    #[inline]
     pub(crate) fn clock(&self) -> Option<FluidClock> {
         let [f0, t0, rate, bias] = self.clock.read()?;
         Some(FluidClock { f0, t0, rate, bias: bias as i64 })
@@ -282,6 +298,7 @@ impl Leaf {
     }
 
     /// Returns a virtual time that some CPU of this group has reached.
+    #[inline]
     pub(crate) fn vclock(&self) -> i64 {
         self.vclock.load(Relaxed)
     }

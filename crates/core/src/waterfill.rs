@@ -1,5 +1,7 @@
 //! Weighted max-min division of an amount among claimants with caps.
 
+use crate::leaf::mul_div;
+
 /// A claimant in [`fill`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
@@ -37,7 +39,7 @@ pub fn fill(amount: u64, claims: &mut [Claim]) -> u64 {
     });
     let (mut rest, mut weights) = (amount, claims.iter().map(|claim| claim.weight).sum::<u64>());
     for claim in claims {
-        let level = (product(rest, claim.weight) / u128::from(weights.max(1))) as u64;
+        let level = mul_div(rest, claim.weight, weights.max(1));
         claim.share = level.min(claim.cap);
         rest -= claim.share;
         weights -= claim.weight;

@@ -7,16 +7,15 @@
 //!
 //! A producer: push work to a queue; **fence A** (`SeqCst`); read `state`; wake one sleeper if somebody is parked and nobody searches. The worker woken counts
 //! as searching from that moment, so a burst of pushes wakes one worker, and whoever ends the search by finding work wakes the
-//! next one if he was the last searcher.
+//! next one if it was the last searcher: it leaves the count; **fence C** (pairs with A); looks into the queues again. Either it sees the work
+//! that a producer pushed while it searched, or the producer sees that nobody searches any more.
 //!
 //! A sleeper: enter the list and change `state`; **fence B** (`SeqCst`, pairs with A); look into all queues once more; only then sleep. Either
 //! the producer sees the sleeper, or the sleeper sees the work.
 //!
 //! At most half of the workers search at once, so that a lone task does not keep the others busy looking.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
-use parking_lot::Mutex;
+use crate::sync::{AtomicU64, Mutex, Ordering, fence};
 
 const SEARCHING_ONE: u64 = 1;
 const PARKED_ONE: u64 = 1 << 32;
@@ -128,7 +127,9 @@ impl Idle {
     /// Ends a search that found something; true when nobody else searches, so that the caller should wake another worker.
     #[must_use]
     pub(crate) fn end_search(&self) -> bool {
-        searching(self.state.fetch_sub(SEARCHING_ONE, Ordering::SeqCst)) == 1
+        let was_last = searching(self.state.fetch_sub(SEARCHING_ONE, Ordering::SeqCst)) == 1;
+        fence(Ordering::SeqCst); // C
+        was_last
     }
 
     /// Returns whether any worker is parked.

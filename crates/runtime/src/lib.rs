@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+mod bell;
 mod builder;
 mod clock;
 mod context;
@@ -13,6 +14,7 @@ mod idle;
 mod io;
 mod runtime;
 mod shared;
+mod sync;
 mod task;
 mod worker;
 mod yield_now;

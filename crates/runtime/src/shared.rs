@@ -9,6 +9,7 @@ use crossbeam_utils::sync::Unparker;
 use evenkeel_core::{Config, Domain};
 use parking_lot::{Condvar, Mutex};
 
+use crate::bell::{Bell, Wake};
 use crate::group::{GroupInner, GroupTable};
 use crate::idle::Idle;
 use crate::io::Driver;
@@ -22,13 +23,10 @@ const OUTSIDE_SHARDS: usize = 4;
 
 /// A worker as the other threads see it.
 pub(crate) struct Remote {
-    pub(crate) slot: LifoSlot,
+    pub(crate) slot: LifoSlot<Runnable>,
     pub(crate) stealer: Stealer<Runnable>,
     pub(crate) unparker: Unparker,
-    /// Set by whoever wakes the worker, cleared by the worker when it is up.
-    pub(crate) is_notified: AtomicBool,
-    /// The worker waits in the I/O driver rather than on its parker.
-    pub(crate) is_in_driver: AtomicBool,
+    pub(crate) bell: Bell,
     /// Polls begun, modulo 2³²; written by the worker alone.
     pub(crate) polls: AtomicU32,
 }
@@ -175,11 +173,9 @@ impl Shared {
     #[cold]
     pub(crate) fn unpark(&self, worker: usize) {
         let remote = &self.remotes[worker];
-        remote.is_notified.store(true, Ordering::SeqCst);
-        if remote.is_in_driver.load(Ordering::SeqCst) {
-            self.driver.wake();
-        } else {
-            remote.unparker.unpark();
+        match remote.bell.ring() {
+            Wake::Driver => self.driver.wake(),
+            Wake::Parker => remote.unparker.unpark(),
         }
     }
 

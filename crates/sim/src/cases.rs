@@ -74,6 +74,11 @@ pub const CASES: &[Case] = &[
         build: Workload::fair_nice,
     },
     Case {
+        name: "nice-cap",
+        title: "nice -10, 0, 0 in a Fair group, beside a Fifo group",
+        build: Workload::fair_capped,
+    },
+    Case {
         name: "rt",
         title: "RealTime hogs on every CPU (95 %) over Fair",
         build: Workload::real_time,
@@ -232,6 +237,16 @@ impl Workload {
         let fair = self.group(None, 300, Order::Fair);
         for nice in [-5, 0, 5] {
             self.hogs(fair, nice, self.cpus);
+        }
+        let fifo = self.group(None, 100, Order::Fifo);
+        self.hogs(fifo, 0, 2 * self.cpus);
+    }
+
+    /// From two CPUs on, the weight of the first task is more than it can use.
+    fn fair_capped(&mut self) {
+        let fair = self.group(None, 300, Order::Fair);
+        for nice in [-10, 0, 0] {
+            self.hogs(fair, nice, 1);
         }
         let fifo = self.group(None, 100, Order::Fifo);
         self.hogs(fifo, 0, 2 * self.cpus);

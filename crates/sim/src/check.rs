@@ -5,8 +5,7 @@
 //!   one CPU only, is checked at the pick.)
 //! - *Work conservation*: while a CPU is idle and a task that could use it waits, the time is
 //!   counted; it may not last longer than a kick takes.
-//! - *Charges*: on each CPU, the time charged to each group is the time its tasks were there,
-//!   each stay counted with at least the minimum charge.
+//! - *Charges*: on each CPU, the time charged to each group is the time its tasks were there.
 //! - *Starvation*: in the judged phase nobody waits longer than a bound (see
 //!   [`Machine::wait_bound`]).
 //! - *Shares*: over each second of the judged phase each group has received its exact fluid
@@ -24,6 +23,11 @@ use crate::violation::Violation;
 const DENSE: usize = 64;
 /// Distance of full checks on larger machines, in events.
 const SPARSE: u64 = 64;
+/// Largest base slice of the core's configuration, in ns.
+const BASE_SLICE_NS: u64 = 2_800_000;
+/// Kicks that a waiting task may need: the CPU that is kicked for it may find a task of its own
+/// first, and that another comes to the next one is bad luck enough.
+const KICKS: u64 = 3;
 /// Longest time to drain after all tasks were asked to end, in ns.
 const DRAIN_NS: u64 = 60_000_000_000;
 
@@ -130,7 +134,7 @@ impl<S: Scheduler> Machine<S> {
             return Ok(());
         };
         let for_ns = self.now - since.max(state.idle_since);
-        if for_ns <= self.history.machine.kick_ns + self.bounds.idle_ns {
+        if for_ns <= KICKS * self.history.machine.kick_ns + self.bounds.idle_ns {
             return Ok(());
         }
         Err(Violation::IdleWhileWaiting { cpu, task, for_ns })
@@ -139,7 +143,6 @@ impl<S: Scheduler> Machine<S> {
     /// Compares charges per CPU and group. The scheduler may have charged the running task up
     /// to any instant since it was picked.
     fn check_charges(&self) -> Result<(), Violation> {
-        let min = self.sched.min_charge_ns();
         for (cpu, state) in self.cpus.iter().enumerate() {
             for (at, &least) in state.charged_ns.iter().enumerate() {
                 let group = at.checked_sub(1);
@@ -147,7 +150,7 @@ impl<S: Scheduler> Machine<S> {
                     continue;
                 }
                 let curr = state.curr.filter(|c| c.group == group);
-                let open = curr.map_or(0, |c| (self.now - c.since).max(min));
+                let open = curr.map_or(0, |c| self.now - c.since);
                 let charged = self.sched.usage_ns(cpu, group);
                 if charged < least || charged > least + open {
                     return Err(Violation::WrongCharge {
@@ -168,8 +171,7 @@ impl<S: Scheduler> Machine<S> {
     /// A task that is due the rate `r` receives one turn of length `q` (poll or slice) within
     /// about `q / r`; the bound is ten times that, and half a second for the settling of lags.
     fn wait_bound(&self, task: usize) -> u64 {
-        let slice = self.tasks[task].spec.slice_ns.map_or(0, u64::from);
-        let quantum = slice.max(self.history.poll_ns).max(3_000_000);
+        let quantum = self.longest_turn(self.tasks[task].spec.group);
         let rate = self
             .account
             .as_ref()
@@ -208,6 +210,9 @@ impl<S: Scheduler> Machine<S> {
         self.check_charges()?;
         let samples = self.account.as_ref().map_or(&[][..], |a| a.samples());
         let span = (1_000_000_000 / SAMPLE_NS) as usize;
+        if self.bounds.group_percent.is_infinite() {
+            return Ok(());
+        }
         for pair in samples.windows(span + 1) {
             self.check_shares(&pair[0], &pair[span])?;
             self.check_task_shares(&pair[0], &pair[span])?;
@@ -233,7 +238,19 @@ impl<S: Scheduler> Machine<S> {
         Ok(())
     }
 
-    /// Checks tasks of `Fair` groups; the bound is relative, and one slice where that is more.
+    /// Returns the longest turn that a task of the same group may have, in ns.
+    fn longest_turn(&self, group: Option<usize>) -> u64 {
+        let here = self
+            .tasks
+            .iter()
+            .filter(|t| t.is_live() && t.spec.group == group);
+        let slices = here.filter_map(|t| t.spec.slice_ns).map(u64::from);
+        let longest = slices.max().unwrap_or(0);
+        longest.max(self.history.poll_ns).max(BASE_SLICE_NS)
+    }
+
+    /// Checks tasks of `Fair` groups: the bound is a part of what was due, and one turn of the
+    /// task with the longest slice in the group.
     fn check_task_shares(&self, a: &Sample, b: &Sample) -> Result<(), Violation> {
         for (task, due) in b.task_due_ns.iter().enumerate() {
             let Some(due) = due else {
@@ -243,9 +260,8 @@ impl<S: Scheduler> Machine<S> {
             let due_ns = due - before;
             let got_ns = b.ran_ns[task] - a.ran_ns.get(task).copied().unwrap_or(0);
             let percent = self.bounds.task_percent / 100.0;
-            let slice = self.tasks[task].spec.slice_ns.map_or(0, u64::from);
-            let least = slice.max(self.history.poll_ns).max(3_000_000);
-            let bound = (due_ns as f64 * percent) as u64 + least;
+            let turn = self.longest_turn(self.tasks[task].spec.group);
+            let bound = ((due_ns as f64 * percent) as u64).saturating_add(turn);
             if got_ns.abs_diff(due_ns) > bound {
                 return Err(Violation::TaskShare {
                     task,

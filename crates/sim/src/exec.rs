@@ -224,8 +224,7 @@ impl<S: Scheduler> Machine<S> {
         };
         self.trace.add(self.now, What::Stop(cpu, curr.task, why));
         let used = self.now - curr.since;
-        let charged = used.max(self.sched.min_charge_ns());
-        self.cpus[cpu].charged_ns[slot(curr.group)] += charged;
+        self.cpus[cpu].charged_ns[slot(curr.group)] += used;
         self.service_ns[slot(curr.group)] += used;
         let task = &mut self.tasks[curr.task];
         task.ran_ns += used;

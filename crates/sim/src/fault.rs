@@ -178,10 +178,6 @@ impl<S: Scheduler> Scheduler for Faulty<S> {
         self.inner.usage_ns(cpu, group)
     }
 
-    fn min_charge_ns(&self) -> u64 {
-        self.inner.min_charge_ns()
-    }
-
     fn is_consistent(&self, task: usize, place: Place) -> bool {
         self.inner.is_consistent(task, place)
     }

@@ -5,6 +5,8 @@
 //! reach its new shares, and in the *judged* phase shares are compared with the exact ones.
 //! Last, all tasks wind up and exit, and nothing may be left over.
 
+use std::fmt;
+
 pub use evenkeel_core::{Class, Order, RtPolicy};
 
 use crate::model::Model;
@@ -170,9 +172,52 @@ impl History {
             self.settle_ns = 0;
             self.judged_ns = 0;
         }
+        if cut.has_equal_nice {
+            self.tasks.iter_mut().for_each(|t| t.nice = 0);
+            self.ops.iter_mut().for_each(|(_, op)| {
+                if let Op::SetNice { nice, .. } = op {
+                    *nice = 0;
+                }
+            });
+        }
+        if cut.has_equal_slices {
+            self.tasks.iter_mut().for_each(|t| t.slice_ns = None);
+            self.ops
+                .retain(|(_, op)| !matches!(op, Op::SetSlice { .. }));
+        }
         if let Some(busy_ns) = cut.busy_ns {
             self.busy_ns = self.busy_ns.min(busy_ns);
         }
+    }
+}
+
+impl fmt::Display for History {
+    /// Writes the tasks that start, the groups above them, and the operations, one a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut is_used = vec![false; self.groups.len()];
+        let starts = |t: &&TaskSpec| t.start != NEVER;
+        for task in self.tasks.iter().filter(starts) {
+            let mut group = task.group;
+            while let Some(g) = group {
+                is_used[g] = true;
+                group = self.groups[g].parent;
+            }
+        }
+        writeln!(f, "{:?}", self.machine)?;
+        for (i, g) in self.groups.iter().enumerate().filter(|(i, _)| is_used[*i]) {
+            writeln!(f, "group {i}: {g:?}")?;
+        }
+        for (i, t) in self.tasks.iter().enumerate().filter(|(_, t)| starts(t)) {
+            writeln!(f, "task {i}: {t:?}")?;
+        }
+        for (at, op) in &self.ops {
+            writeln!(f, "operation at {at}: {op:?}")?;
+        }
+        write!(
+            f,
+            "busy {} ns, settle {} ns, judged {} ns with polls of {} ns",
+            self.busy_ns, self.settle_ns, self.judged_ns, self.poll_ns
+        )
     }
 }
 
@@ -187,4 +232,8 @@ pub struct Cut {
     pub busy_ns: Option<u64>,
     /// Whether the judged phase is skipped.
     pub is_unjudged: bool,
+    /// Whether all nice values are 0.
+    pub has_equal_nice: bool,
+    /// Whether all tasks have the default slice.
+    pub has_equal_slices: bool,
 }

@@ -256,23 +256,38 @@ impl<S: Scheduler> Machine<S> {
         }
     }
 
-    /// Sends kicks to as many idle CPUs as there are waiting tasks.
+    /// Sends kicks: to every idle CPU on which tasks wait, and to as many other idle CPUs as
+    /// tasks wait beyond those.
     fn kick_idle(&mut self) {
         let waiting: usize = self.cpus.iter().map(|c| c.waiting).sum();
+        if waiting == 0 {
+            return;
+        }
+        for cpu in 0..self.cpus.len() {
+            if self.cpus[cpu].waiting > 0 {
+                self.kick(cpu);
+            }
+        }
         let on_the_way = self.cpus.iter().filter(|c| c.is_kicked).count();
         let mut missing = waiting.saturating_sub(on_the_way);
         for cpu in 0..self.cpus.len() {
             if missing == 0 {
                 return;
             }
-            let state = &mut self.cpus[cpu];
-            if state.curr.is_none() && !state.is_kicked {
-                state.is_kicked = true;
-                missing -= 1;
-                let delay = self.rng.range(0, self.history.machine.kick_ns);
-                self.events.push(self.now + delay, Event::Kick(cpu));
-            }
+            missing -= usize::from(self.kick(cpu));
         }
+    }
+
+    /// Kicks `cpu` if it is idle and no kick is on its way; tells whether it did.
+    fn kick(&mut self, cpu: usize) -> bool {
+        let state = &mut self.cpus[cpu];
+        let is_new = state.curr.is_none() && !state.is_kicked;
+        if is_new {
+            state.is_kicked = true;
+            let delay = self.rng.range(0, self.history.machine.kick_ns);
+            self.events.push(self.now + delay, Event::Kick(cpu));
+        }
+        is_new
     }
 
     /// Tells whether no task is left.

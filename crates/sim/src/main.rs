@@ -46,6 +46,9 @@ struct Check {
     /// Print the history before running it.
     #[arg(long, requires = "seed")]
     show: bool,
+    /// Run all seeds and print one line for each that fails.
+    #[arg(long)]
+    keep_going: bool,
     /// Report a failure as it is, without searching a smaller one.
     #[arg(long)]
     no_shrink: bool,
@@ -61,6 +64,12 @@ struct Check {
     /// Skip the judged phase.
     #[arg(long)]
     unjudged: bool,
+    /// Take all nice values to be 0.
+    #[arg(long)]
+    equal_nice: bool,
+    /// Take all slices to be the default.
+    #[arg(long)]
+    equal_slices: bool,
 }
 
 #[derive(Args)]
@@ -112,10 +121,12 @@ fn check(args: &Check) -> ExitCode {
         ops: args.without_ops.clone(),
         busy_ns: args.busy_ns,
         is_unjudged: args.unjudged,
+        has_equal_nice: args.equal_nice,
+        has_equal_slices: args.equal_slices,
     };
     let (from, to) = args.seed.map_or(args.seeds, |seed| (seed, seed));
     if args.show {
-        println!("{:#?}", cut_history(from, &cut));
+        println!("{}", cut_history(from, &cut));
     }
     println!("seeds {from}..={to}");
     let next = AtomicU64::new(from);
@@ -123,10 +134,15 @@ fn check(args: &Check) -> ExitCode {
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed > to || has_failed.load(Ordering::Relaxed) {
+            if seed > to || has_failed.load(Ordering::Relaxed) && !args.keep_going {
                 return;
             }
             if let Err(failure) = run_history(cut_history(seed, &cut), args.trace) {
+                if args.keep_going {
+                    has_failed.store(true, Ordering::Relaxed);
+                    println!("seed {seed}: {}", failure.violation);
+                    continue;
+                }
                 // The first failure reports; others at the same time keep quiet.
                 if !has_failed.swap(true, Ordering::Relaxed) {
                     report_failure(seed, &cut, failure, args.no_shrink || cut != Cut::default());
@@ -162,10 +178,8 @@ fn report_failure(seed: u64, cut: &Cut, failure: Box<Failure>, is_final: bool) {
     let (cut, smaller) = shrink::shrink(size, &failure, run);
     if let Some(smaller) = smaller {
         let left = (size.tasks - cut.tasks.len(), size.ops - cut.ops.len());
-        eprintln!(
-            "\nsmaller: {} tasks, {} operations\n{smaller}",
-            left.0, left.1
-        );
+        eprintln!("\nsmaller: {} tasks, {} operations", left.0, left.1);
+        eprintln!("{}\n{smaller}", cut_history(seed, &cut));
         eprintln!("replay: {}", runner::replay_command(seed, &cut, " --trace"));
     }
 }

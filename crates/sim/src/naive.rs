@@ -129,10 +129,6 @@ impl Scheduler for Naive {
         self.cpus[cpu].usage_ns[slot(group)]
     }
 
-    fn min_charge_ns(&self) -> u64 {
-        0
-    }
-
     fn is_consistent(&self, task: usize, place: Place) -> bool {
         match place {
             Place::Queued { cpu, .. } => self.cpus[cpu].waiting.contains(&task),

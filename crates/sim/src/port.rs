@@ -245,10 +245,6 @@ impl Scheduler for CorePort {
         self.rqs[cpu].usage(self.group_id(group))
     }
 
-    fn min_charge_ns(&self) -> u64 {
-        self.config.min_charge_ns.into()
-    }
-
     fn is_consistent(&self, task: usize, place: Place) -> bool {
         let entity = self.arena.entity(self.key(task));
         match place {
@@ -259,5 +255,18 @@ impl Scheduler for CorePort {
         }
     }
 
-    fn check_invariants(&self, _: usize, _: u64) {}
+    fn check_invariants(&self, cpu: usize, _: u64) {
+        self.rqs[cpu].validate(&self.arena);
+        if cpu > 0 {
+            return;
+        }
+        let limit = self.config.lag_limit_ns as i64;
+        for &(id, _) in self.groups.iter().flatten() {
+            let lag = self.domain.lag(id).unwrap_or(0);
+            assert!(
+                lag.abs() <= limit,
+                "{id:?} has a lag of {lag} ns, limit {limit}"
+            );
+        }
+    }
 }

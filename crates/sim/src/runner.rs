@@ -113,8 +113,14 @@ pub fn replay_command(seed: u64, cut: &Cut, extra: &str) -> String {
     if let Some(busy_ns) = cut.busy_ns {
         text += &format!(" --busy-ns {busy_ns}");
     }
-    if cut.is_unjudged {
-        text += " --unjudged";
+    for (is_set, flag) in [
+        (cut.is_unjudged, " --unjudged"),
+        (cut.has_equal_nice, " --equal-nice"),
+        (cut.has_equal_slices, " --equal-slices"),
+    ] {
+        if is_set {
+            text += flag;
+        }
     }
     text
 }
@@ -162,10 +168,12 @@ mod tests {
             ops: vec![0],
             busy_ns: Some(7),
             is_unjudged: true,
+            has_equal_nice: true,
+            has_equal_slices: true,
         };
         let text = replay_command(9, &cut, "");
         assert!(
-            text.ends_with("--seed 9 --without-tasks 1,4 --without-ops 0 --busy-ns 7 --unjudged")
+            text.ends_with("--seed 9 --without-tasks 1,4 --without-ops 0 --busy-ns 7 --unjudged --equal-nice --equal-slices")
         );
     }
 }

@@ -80,8 +80,6 @@ pub trait Scheduler {
     fn nr_running(&self, cpu: usize) -> usize;
     /// Returns the time charged on `cpu` to the own tasks of `group`, in ns.
     fn usage_ns(&self, cpu: usize, group: Option<usize>) -> u64;
-    /// Returns the least that a stay on a CPU is charged, in ns.
-    fn min_charge_ns(&self) -> u64;
     /// Tells whether the scheduler's own record of a task agrees with where it is.
     fn is_consistent(&self, task: usize, place: Place) -> bool;
     /// Checks the scheduler's own invariants for `cpu`; panics when one is broken.

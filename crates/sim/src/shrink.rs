@@ -64,13 +64,17 @@ impl<F: FnMut(&Cut) -> Option<Box<Failure>>> Search<F> {
         is_kept
     }
 
-    /// Leaves out the judged phase, and the busy phase after the failure or in halves.
+    /// Leaves out the judged phase and differences between tasks, and the busy phase after the failure or in halves.
     fn shorten(&mut self, busy_ns: u64, failed_at: u64) {
-        let cut = self.best.clone();
-        self.attempt(Cut {
-            is_unjudged: true,
-            ..cut
-        });
+        for simplify in [
+            |cut: &mut Cut| cut.is_unjudged = true,
+            |cut: &mut Cut| cut.has_equal_nice = true,
+            |cut: &mut Cut| cut.has_equal_slices = true,
+        ] {
+            let mut cut = self.best.clone();
+            simplify(&mut cut);
+            self.attempt(cut);
+        }
         let mut length = busy_ns.min(failed_at);
         while length > 1_000 {
             let cut = Cut {

@@ -72,9 +72,9 @@ fn observe() -> Seen {
     seen
 }
 
-/// Flips `key` until told to stop; returns the number of flips.
-fn flip(index: usize, key: &'static StaticKey) -> u64 {
-    let mut flips = 0;
+/// Flips `key` until told to stop; returns the number of flips, and of sites that were armed.
+fn flip(index: usize, key: &'static StaticKey) -> (u64, usize) {
+    let (mut flips, mut armed) = (0, 0);
     while !STOP.load(Ordering::Relaxed) {
         for value in [true, false] {
             PHASES[index].fetch_add(1, Ordering::SeqCst);
@@ -83,10 +83,10 @@ fn flip(index: usize, key: &'static StaticKey) -> u64 {
             PHASES[index].fetch_add(1, Ordering::SeqCst);
             flips += 1;
             // An error means a build that does not patch; flips of the flag are checked then.
-            let _ = key.arm();
+            armed += key.arm().unwrap_or(0);
         }
     }
-    flips
+    (flips, armed)
 }
 
 fn describe_sites() {
@@ -129,7 +129,14 @@ fn stress(seconds: u64, observers: usize) -> ExitCode {
             *sum += more;
         }
     }
-    println!("{:.1} s, {a} + {b} flips", start.elapsed().as_secs_f64());
+    println!(
+        "{:.1} s, {} + {} flips",
+        start.elapsed().as_secs_f64(),
+        a.0,
+        b.0
+    );
+    // What was armed was disarmed by the next flip, but for the last time.
+    println!("{} bytes of code written", 2 * (a.1 + b.1));
     println!("{} branches executed", all.executed);
     println!(
         "{} checked while off, {} while on",

@@ -1,5 +1,6 @@
 //! Keys: the public face of the flip protocol.
 
+use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -46,7 +47,6 @@ pub const REARM_INTERVAL: Duration = Duration::from_millis(100);
 /// assert_eq!(work(1), 2);
 /// # Ok::<(), evenkeel_static_key::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct StaticKey {
     state: State,
     name: &'static str,
@@ -165,7 +165,7 @@ impl StaticKey {
 
     /// Drops a reference; if it is the last, the key stays on for `delay` and goes off at the first
     /// call of [`run_deferred`](crate::run_deferred) after that. An [`inc`](StaticKey::inc) in
-    /// between cancels that, so a user who comes and goes quickly causes no flips. Always lock-free.
+    /// between cancels that, so a user who comes and goes quickly causes no flips. Lock-free.
     ///
     /// # Errors
     /// [`Error::is_underflow`] if no reference is held.
@@ -238,9 +238,10 @@ impl StaticKey {
         flipped
     }
 
-    /// Arms the sites if that is wanted and due.
+    /// Arms the sites if that is wanted, due, and not done.
     fn settle(&'static self, patcher: &mut Patcher) {
-        if !self.is_wanted.load(Ordering::Relaxed) {
+        let is_wanted = self.is_wanted.load(Ordering::Relaxed);
+        if !is_wanted || !patcher.can_arm(self, self.is_enabled()) {
             return;
         }
         let since = now_ns().saturating_sub(self.armed_ns.load(Ordering::Relaxed));
@@ -301,6 +302,16 @@ impl StaticKey {
             RefError::Underflow => Error::new(Kind::Underflow, self.name),
             RefError::Text(error) => error,
         }
+    }
+}
+
+impl fmt::Debug for StaticKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaticKey")
+            .field("name", &self.name)
+            .field("is_enabled", &self.is_enabled())
+            .field("references", &self.references())
+            .finish_non_exhaustive()
     }
 }
 

@@ -7,6 +7,9 @@ use crate::error::Error;
 use crate::key::{StaticKey, noted, now_ns};
 use crate::patch::{self, Patcher};
 
+/// The name that errors give where all keys are meant.
+const ALL: &str = "*";
+
 /// One branch site, at the time of asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteInfo {
@@ -74,9 +77,11 @@ fn all_keys(patcher: &Patcher) -> Vec<&'static StaticKey> {
 /// sites that are armed. Call it once at the start, if the program's fast paths matter.
 ///
 /// # Errors
-/// Returns the first error of [`StaticKey::arm`], after having tried all keys.
+/// Returns [`Error::is_unsupported`] or [`Error::is_denied`] at once if no code can be patched;
+/// otherwise the first error of [`StaticKey::arm`], after having tried all keys.
 pub fn arm_all() -> Result<usize, Error> {
     let mut patcher = patch::lock();
+    patcher.probe(ALL)?;
     let mut armed = Ok(0);
     for key in all_keys(&patcher) {
         key.note();
@@ -105,8 +110,8 @@ pub fn disarm_all() -> Result<(), Error> {
 }
 
 /// Carries out what was deferred and is due: drops by [`StaticKey::dec_deferred`], and arming that
-/// [`REARM_INTERVAL`](crate::REARM_INTERVAL) held back. Returns in how long the next drop is due, if
-/// one is pending.
+/// [`REARM_INTERVAL`](crate::REARM_INTERVAL) held back. Returns in how long the next drop is due,
+/// if one is pending.
 ///
 /// Call it now and then from a thread that has time, such as a monitor. The crate has no thread of
 /// its own.

@@ -48,13 +48,25 @@ impl Patcher {
         Vec::new()
     }
 
+    /// Tells whether `key` has a site that can be armed: never.
+    pub(crate) fn can_arm(&self, _key: &'static StaticKey, _value: bool) -> bool {
+        false
+    }
+
+    /// Finds out whether patching works here: it does not.
+    ///
+    /// # Errors
+    /// Always [`Error::is_unsupported`].
+    pub(crate) fn probe(&mut self, key: &'static str) -> Result<(), Error> {
+        Err(Error::new(Kind::Unsupported("built without patching"), key))
+    }
+
     /// Refuses to arm.
     ///
     /// # Errors
     /// Always [`Error::is_unsupported`].
     pub(crate) fn arm(&mut self, key: &'static StaticKey, _value: bool) -> Result<usize, Error> {
-        let why = "built without patching";
-        Err(Error::new(Kind::Unsupported(why), key.name()))
+        self.probe(key.name()).map(|()| 0)
     }
 }
 

@@ -79,15 +79,19 @@ pub(crate) enum Attempt {
 
 /// The flag and the reference word of one key, each in a cache line of its own: sites read the
 /// flag, threads that come and go write the word.
+///
+/// The alignment keeps both in one page. Fork copies page by page while other threads go on, so
+/// only within a page does a child find stores in the order in which they were made.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct State {
     flag: Line<AtomicBool>,
     word: Line<AtomicU32>,
 }
 
-/// A value alone in its pair of cache lines.
+/// A value alone in its cache line.
 #[derive(Debug)]
-#[repr(align(128))]
+#[repr(align(64))]
 struct Line<T>(T);
 
 impl State {

@@ -8,11 +8,11 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::PATCHES;
 use evenkeel_static_key::{
-    StaticKey, keys, run_deferred, static_branch_likely, static_branch_unlikely,
+    REARM_INTERVAL, StaticKey, keys, run_deferred, static_branch_likely, static_branch_unlikely,
 };
 
 /// Arms if this build can, and checks that `sites` were.
@@ -295,4 +295,30 @@ fn references_from_many_threads_balance() {
     run_deferred();
     assert_eq!(KEY.references(), 0);
     assert!(!KEY.is_enabled() && !static_branch_unlikely!(KEY));
+}
+
+/// Flips write no code in the time after an arming; `run_deferred` arms again, but not before.
+#[test]
+fn rearming_is_rate_limited_and_made_up_for() {
+    static KEY: StaticKey = StaticKey::new_false("armed again");
+    let branch = || static_branch_unlikely!(KEY);
+    assert!(!branch());
+    let mut start = Instant::now();
+    // A machine that is so slow that the interval passes between two lines gets another try.
+    let was_quick = (0..100).any(|_| {
+        let _ = KEY.arm();
+        start = Instant::now();
+        KEY.enable().expect("nothing denies patching");
+        KEY.disable().expect("nothing denies patching");
+        let is_armed = KEY.is_patched();
+        let is_quick = start.elapsed() < REARM_INTERVAL;
+        assert!(!(is_quick && is_armed), "armed again at once");
+        is_quick
+    });
+    assert!(was_quick);
+    while PATCHES && !KEY.is_patched() {
+        run_deferred();
+    }
+    assert!(!PATCHES || start.elapsed() >= REARM_INTERVAL);
+    assert!(!branch());
 }

@@ -61,7 +61,7 @@ pub(crate) struct Facts {
     pub(crate) functions: Vec<Function>,
     /// Line and kind of every `unsafe`.
     pub(crate) unsafes: Vec<(usize, Unsafe)>,
-    /// Line of every call to something named `sleep`, `sleep_ms` or `sleep_until`.
+    /// Line of every call to a function named `sleep`, `sleep_ms` or `sleep_until`.
     pub(crate) sleeps: Vec<usize>,
     /// Items under `#[cfg(test)]`, and test functions.
     pub(crate) test_items: Vec<Lines>,
@@ -130,7 +130,7 @@ impl Facts {
                 TokenTree::Ident(ident)
                     if is_sleep(&ident.to_string())
                         && is_group(next, Delimiter::Parenthesis)
-                        && !is_ident(index.checked_sub(1).and_then(|i| tokens.get(i)), "fn") =>
+                        && !is_definition_or_method(index.checked_sub(1).map(|i| &tokens[i])) =>
                 {
                     self.sleeps.push(ident.span().start().line);
                 }
@@ -244,6 +244,12 @@ fn is_group(token: Option<&TokenTree>, delimiter: Delimiter) -> bool {
 
 fn is_ident(token: Option<&TokenTree>, name: &str) -> bool {
     matches!(token, Some(TokenTree::Ident(ident)) if ident == name)
+}
+
+/// Tells, from the token before a name, that this is its definition, or a call of a method: no
+/// method sleeps in the standard library or in Tokio.
+fn is_definition_or_method(before: Option<&TokenTree>) -> bool {
+    is_ident(before, "fn") || matches!(before, Some(TokenTree::Punct(p)) if p.as_char() == '.')
 }
 
 fn is_sleep(name: &str) -> bool {

@@ -368,6 +368,12 @@ mod tests {
         }
     }
 
+    fn sleep_lines(files: &[(&str, &str)], listed: &[SleepingTest]) -> Vec<String> {
+        let mut report = report();
+        check_test_sleep(&Repo::from_texts(files), listed, &mut report);
+        lines_of(&report)
+    }
+
     #[test]
     fn tests_that_sleep_are_found() {
         let cases = [
@@ -398,7 +404,11 @@ mod tests {
             ),
         ];
         for (path, text, line) in cases {
-            check_lines("test-sleep", path, text, &[line]);
+            assert_eq!(
+                sleep_lines(&[(path, text)], &[]),
+                [format!("{path}:{line}")],
+                "{text}"
+            );
         }
     }
 
@@ -408,23 +418,22 @@ mod tests {
             "fn f() { std::thread::sleep(D); }\n",
             "#[cfg(not(test))]\nfn f() { sleep(D); }\n",
             "#[cfg(test)]\nmod t { use std::thread::sleep; fn sleep(d: D) {} }\n",
+            "#[cfg(test)]\nmod t { fn t() { self.sleep(bed); } }\n",
         ];
         for text in texts {
-            check_lines("test-sleep", "a/src/a.rs", text, &[]);
+            assert_eq!(sleep_lines(&[("a/src/a.rs", text)], &[]), [""; 0], "{text}");
         }
     }
 
     #[test]
     fn listed_tests_may_sleep_and_must() {
         let text = "fn timer() { sleep(D); }\nfn other() { sleep(D); }\nfn quiet() {}\n";
-        let repo = Repo::from_texts(&[("a/tests/t.rs", text)]);
         let listed = ["timer", "quiet"].map(|function| SleepingTest {
             path: "a/tests/t.rs",
             function,
             reason: "subject",
         });
-        let mut report = report();
-        check_test_sleep(&repo, &listed, &mut report);
-        assert_eq!(lines_of(&report), ["a/tests/t.rs:2", "a/tests/t.rs:1"]);
+        let found = sleep_lines(&[("a/tests/t.rs", text)], &listed);
+        assert_eq!(found, ["a/tests/t.rs:2", "a/tests/t.rs:1"]);
     }
 }

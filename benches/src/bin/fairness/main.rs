@@ -20,7 +20,8 @@ use run::Measured;
 /// The tasks of each case compute in short polls and yield. Shares are fractions of what all groups
 /// of the case got: `by work` from the tasks' own counters, `by usage` from the groups' statistics.
 /// The exact answer is hierarchical weighted max-min fairness, where a task cannot use more than
-/// one CPU. Errors are absolute, in percent of the whole.
+/// one CPU. Errors are absolute, in percent of the whole. Usage is charged by the clock: where
+/// other processes take the CPU away from the workers, work differs from it.
 #[derive(Parser)]
 #[command(name = "fairness")]
 struct Options {
@@ -94,7 +95,15 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         println!("{:#}", to_json(&outcomes, &options));
     } else {
         print!("{}", to_table(&outcomes));
-        println!("\ngreatest error: {by_usage:.2} % by usage, {by_work:.2} % by work");
+        let given = outcomes
+            .iter()
+            .map(|o| o.measured.cpus_given)
+            .fold(f64::INFINITY, f64::min);
+        println!(
+            "\nthe kernel gave at least {given:.2} of {} CPUs",
+            options.threads
+        );
+        println!("greatest error: {by_usage:.2} % by usage, {by_work:.2} % by work");
     }
     let is_failed = options.max_error.is_some_and(|limit| by_usage > limit);
     Ok(if is_failed {
@@ -154,6 +163,7 @@ fn to_json(outcomes: &[Outcome], options: &Options) -> Value {
             .map(|g| group(outcome, g))
             .collect();
         json!({"name": outcome.case.name, "cpus_used": outcome.measured.cpus_used,
+            "cpus_given": outcome.measured.cpus_given,
             "groups": groups})
     };
     let cases: Vec<Value> = outcomes.iter().map(case).collect();

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use evenkeel::{Builder, Group, JoinHandle, Runtime};
+use evenkeel_benches::proc::cpu_time_ns;
 
 use crate::Options;
 use crate::cases::Case;
@@ -20,6 +21,9 @@ pub(crate) struct Measured {
     pub(crate) by_usage: Vec<f64>,
     /// CPUs that all groups together used, by their statistics.
     pub(crate) cpus_used: f64,
+    /// CPUs that the kernel gave to this process. Where it is less, other processes took part of
+    /// the time that the runtime charged to its groups, and work differs from usage.
+    pub(crate) cpus_given: f64,
 }
 
 /// Counter of one task's polls, alone in its cache line.
@@ -41,6 +45,7 @@ struct Running {
 struct Reading {
     polls: Vec<u64>,
     usage_usec: Vec<u64>,
+    cpu_ns: u64,
     at: Instant,
 }
 
@@ -86,7 +91,7 @@ pub(crate) fn measure(
 fn start(case: &Case, threads: usize, steps: u64) -> Result<Running, Box<dyn Error>> {
     let runtime = Builder::new().worker_threads(threads).build()?;
     let is_over = Arc::new(AtomicBool::new(false));
-    let mut by_path: HashMap<&str, Group> = HashMap::from([("", runtime.root())]);
+    let mut by_path: HashMap<&str, Group> = HashMap::from([("", runtime.handle().root())]);
     let (mut groups, mut polls, mut tasks) = (Vec::new(), Vec::new(), Vec::new());
     for spec in case.groups {
         let (parent, name) = spec.path.rsplit_once('/').ok_or("a path begins with `/`")?;
@@ -130,6 +135,7 @@ impl Running {
                 .map(|group| group.stat().usage_usec)
                 .collect(),
             polls: self.polls.iter().map(sum).collect(),
+            cpu_ns: cpu_time_ns(),
             at: Instant::now(),
         }
     }
@@ -174,6 +180,7 @@ fn compare(case: &Case, before: &Reading, after: &Reading) -> Measured {
         .zip(&usage_usec)
         .filter(|(g, _)| is_outermost(g.path));
     let all_usage: f64 = outermost.map(|(_, usage)| usage).sum();
+    let elapsed_ns = (after.at - before.at).as_nanos() as f64;
     Measured {
         by_work: case
             .groups
@@ -181,7 +188,8 @@ fn compare(case: &Case, before: &Reading, after: &Reading) -> Measured {
             .map(|group| polls_of(group.path) / all_polls)
             .collect(),
         by_usage: usage_usec.iter().map(|usage| usage / all_usage).collect(),
-        cpus_used: all_usage / (after.at - before.at).as_micros() as f64,
+        cpus_used: all_usage * 1e3 / elapsed_ns,
+        cpus_given: (after.cpu_ns - before.cpu_ns) as f64 / elapsed_ns,
     }
 }
 

@@ -41,12 +41,18 @@ const LATER_GROUP: [&str; 10] = [
     "affinity",
 ];
 
+/// Settings of a group that say something about its own tasks only.
+const TASK_SETTINGS: [&str; 5] = ["order", "class", "priority", "nice", "slice"];
+
 /// What the parser carries along.
 pub(super) struct Context<'a> {
     /// Where diagnostics go.
     pub(super) diagnostics: &'a RefCell<Diagnostics>,
     /// References to groups, checked when all groups are known.
     pub(super) references: RefCell<Vec<(String, Range<usize>)>>,
+    /// Settings of tasks in groups that have none of their own, by path: judged when it is known
+    /// whether the load of a server runs there.
+    settings: RefCell<Vec<(String, &'static str, Range<usize>)>>,
 }
 
 /// Reads a workload; `path` is named in errors.
@@ -69,9 +75,11 @@ pub(super) fn workload(path: &Path, text: &str) -> Result<Workload, WorkloadErro
         let context = Context {
             diagnostics: &diagnostics,
             references: RefCell::default(),
+            settings: RefCell::default(),
         };
         let workload = top(document.get_ref(), &context);
         check_references(&workload, &context);
+        check_settings(&context);
         workload
     };
     let diagnostics = diagnostics.into_inner();
@@ -94,13 +102,9 @@ fn top(table: &DeTable<'_>, context: &Context<'_>) -> Workload {
         &[("shared", Io::Shared), ("dedicated", Io::Dedicated)],
     );
     let tables = section.tables("groups");
-    if let Some(key) = table.get_key_value("tasks").map(|(key, _)| key) {
+    if let Some(span) = section.key_span("tasks") {
         let message = "tasks belong to a group".to_owned();
-        section.report(
-            key.span(),
-            message,
-            "write `[[groups.NAME.tasks]]`".to_owned(),
-        );
+        section.report(span, message, "write `[[groups.NAME.tasks]]`".to_owned());
         let _ = section.value("tasks");
     }
     let groups: Vec<Group> = tables
@@ -143,8 +147,17 @@ fn group(entry: &NamedTable<'_>, parent: &str, context: &Context<'_>) -> Group {
         "slice",
         Duration::from_micros(100)..=Duration::from_millis(100),
     );
-    let tasks = section
-        .array("tasks")
+    let tables = section.array("tasks");
+    if tables.is_empty() {
+        for key in TASK_SETTINGS {
+            let span = section.key_span(key);
+            context
+                .settings
+                .borrow_mut()
+                .extend(span.map(|span| (path.clone(), key, span)));
+        }
+    }
+    let tasks = tables
         .into_iter()
         .filter_map(|(table, span)| tasks::task(table, span, context))
         .collect();
@@ -246,6 +259,22 @@ fn check_references(workload: &Workload, context: &Context<'_>) {
             None => format!("allowed: {}", one_of(&paths)),
         };
         let message = format!("there is no group `{path}`");
+        context
+            .diagnostics
+            .borrow_mut()
+            .push(span.clone(), message, help);
+    }
+}
+
+/// Reports settings of tasks in groups where no task runs.
+fn check_settings(context: &Context<'_>) {
+    let references = context.references.borrow();
+    for (path, key, span) in context.settings.borrow().iter() {
+        if references.iter().any(|(referred, _)| referred == path) {
+            continue;
+        }
+        let message = format!("`{key}` has no effect: group `{path}` has no tasks of its own");
+        let help = "set it in the groups below that have tasks".to_owned();
         context
             .diagnostics
             .borrow_mut()

@@ -98,6 +98,7 @@ fn every_setting_is_read() {
         priority = 7
         nice = -3
         slice = "0.5ms"
+        tasks = [{ kind = "spin" }]
         [[groups.z.groups.b.tasks]]
         kind = "http"
         count = 2
@@ -296,6 +297,22 @@ fn priorities_belong_to_realtime() {
         "class = \"realtime\"\npriority = 100",
         &["4:12 `priority = 100` is out of range / allowed: an integer from 1 to 99"],
     );
+}
+
+#[test]
+fn settings_of_tasks_need_tasks() {
+    let below = "[groups.p.groups.c]\ntasks = [{ kind = \"spin\" }]";
+    let set = "set it in the groups below that have tasks";
+    check(
+        &format!("[groups.p]\nweight = 3\nclass = \"idle\"\nslice = \"1ms\"\n{below}"),
+        &[
+            &format!("3:1 `class` has no effect: group `/p` has no tasks of its own / {set}"),
+            &format!("4:1 `slice` has no effect: group `/p` has no tasks of its own / {set}"),
+        ],
+    );
+    let load = "[[groups.s.tasks]]\nkind = \"http\"\nload_group = \"/p\"";
+    let loaded = Document::from_text(&format!("[groups.p]\nclass = \"idle\"\n{below}\n{load}"));
+    assert_eq!(loaded.workload.groups[0].class, Class::Idle);
 }
 
 #[test]

@@ -78,6 +78,11 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Where a key stands, if it is there.
+    pub(super) fn key_span(&self, key: &str) -> Option<Range<usize>> {
+        self.table.get_key_value(key).map(|(key, _)| key.span())
+    }
+
     /// An integer within a range.
     pub(super) fn integer(&mut self, key: &'static str, range: RangeInclusive<i64>) -> Option<i64> {
         let value = self.value(key)?;

@@ -182,22 +182,25 @@ impl<A: Arena> RunQueue<A> {
     #[inline]
     pub fn put_prev(&mut self, arena: &mut A, now: u64, outcome: Outcome) {
         self.charge(arena, now, true);
-        let Some(curr) = self.curr.take() else { return };
+        // Field by field: copying the whole of `curr` would wait for the stores of the last pick.
+        let Some(Curr { key, fragment, policy, .. }) = self.curr else { return };
         if outcome == Outcome::Yielded
-            && curr.policy == Policy::Fair
-            && let TaskQueue::Fifo(list) = &mut self.fair.fragment_mut(curr.fragment).queue
-            && arena.entity(curr.key).policy == Policy::Fair
+            && policy == Policy::Fair
+            && let TaskQueue::Fifo(list) = &mut self.fair.fragment_mut(fragment).queue
+            && arena.entity(key).policy == Policy::Fair
         {
-            list.push_back(arena, curr.key);
-            arena.entity_mut(curr.key).state = TaskState::Queued;
+            self.curr = None;
+            list.push_back(arena, key);
+            arena.entity_mut(key).state = TaskState::Queued;
             self.fair.nr_waiting += 1;
             return;
         }
-        self.put_prev_slow(arena, curr, now, outcome);
+        self.put_prev_slow(arena, now, outcome);
     }
 
     #[inline(never)]
-    fn put_prev_slow(&mut self, arena: &mut A, curr: Curr<A::Key>, now: u64, outcome: Outcome) {
+    fn put_prev_slow(&mut self, arena: &mut A, now: u64, outcome: Outcome) {
+        let Some(curr) = self.curr.take() else { return };
         match outcome {
             Outcome::Blocked | Outcome::Exited => self.leave(arena, curr, now, outcome),
             _ if arena.entity(curr.key).policy != curr.policy => {

@@ -262,7 +262,7 @@ impl Machine {
         let Some(picked) = state.picked else { return u64::MAX };
         let end = state.at.saturating_add(self.tasks[picked.key as usize].left);
         if self.preemptible(picked.key) {
-            end.min(picked.slice_end.max(state.at)).min(state.next_tick)
+            end.min(picked.slice_end.min(state.next_tick).max(state.at))
         } else {
             end
         }

@@ -119,14 +119,14 @@ impl Driver {
         self.note_turn(clock::now_ns());
     }
 
-    /// Waits for events, until one has woken a task or [`Driver::wake`] was called; not at all when `is_notified` is set.
-    pub(crate) fn wait(&self, seat: &Seat<'_>, is_notified: &AtomicBool) {
+    /// Waits for events, until one has woken a task or [`Driver::wake`] was called; not at all when `is_called` says so.
+    pub(crate) fn wait(&self, seat: &Seat<'_>, is_called: impl Fn() -> bool) {
         let Some(runtime) = seat.as_ref() else {
             return;
         };
         let mut is_first = true;
         runtime.block_on(poll_fn(|_| {
-            if !std::mem::take(&mut is_first) || is_notified.load(Ordering::SeqCst) {
+            if !std::mem::take(&mut is_first) || is_called() {
                 return Poll::Ready(());
             }
             Poll::Pending
@@ -155,7 +155,7 @@ impl Driver {
             if seat.is_none() {
                 return;
             }
-            self.wait(&seat, is_over);
+            self.wait(&seat, || is_over.load(Ordering::SeqCst));
         }
     }
 

@@ -32,9 +32,24 @@ use evenkeel_core::{EnqueueKind, Entity, GroupId, TaskParams, TaskState};
 
 use crate::group::GroupInner;
 use crate::shared::Shared;
+use crate::worker::slot::Item;
 
 /// The right to poll a task once.
 pub(crate) type Runnable = async_task::Runnable<Meta>;
+
+impl Item for Runnable {
+    #[inline]
+    fn into_raw(self) -> NonNull<()> {
+        Runnable::into_raw(self)
+    }
+
+    #[allow(unsafe_code)]
+    #[inline]
+    fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: the slot gives back what `into_raw` gave it, once.
+        unsafe { Runnable::from_raw(raw) }
+    }
+}
 
 /// What the scheduler keeps in a task's cell.
 pub(crate) struct Meta {

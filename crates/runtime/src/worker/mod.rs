@@ -26,6 +26,7 @@ use std::sync::atomic::Ordering;
 use crossbeam_deque::Worker as Deque;
 use crossbeam_utils::sync::Parker;
 
+use crate::bell::Bell;
 use crate::context;
 use crate::shared::{Remote, Shared};
 use crate::task::Runnable;
@@ -94,11 +95,10 @@ impl Seed {
         let deque = Deque::new_fifo();
         let parker = Parker::new();
         let remote = Remote {
-            slot: slot::LifoSlot::default(),
+            slot: slot::LifoSlot::new(),
             stealer: deque.stealer(),
             unparker: parker.unparker().clone(),
-            is_notified: Default::default(),
-            is_in_driver: Default::default(),
+            bell: Bell::new(),
             polls: Default::default(),
         };
         (Self { deque, parker }, remote)

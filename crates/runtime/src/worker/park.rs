@@ -41,10 +41,10 @@ impl Worker {
             return;
         }
         if let Some(seat) = shared.driver.try_sit() {
-            let remote = self.remote();
-            remote.is_in_driver.store(true, Ordering::SeqCst);
-            self.in_driver(|| shared.driver.wait(&seat, &remote.is_notified));
-            remote.is_in_driver.store(false, Ordering::SeqCst);
+            let bell = &self.remote().bell;
+            bell.set_in_driver(true);
+            self.in_driver(|| shared.driver.wait(&seat, || bell.is_ringing()));
+            bell.set_in_driver(false);
             drop(seat);
         } else {
             self.wait_on_parker();
@@ -58,7 +58,7 @@ impl Worker {
     fn leave_list(&self) {
         self.is_searching
             .set(self.shared.idle.unpark(self.index) == Woken::Notified);
-        self.remote().is_notified.store(false, Ordering::SeqCst);
+        self.remote().bell.answer();
     }
 
     /// Queues the tasks that events woke while this worker sat in the driver.
@@ -87,7 +87,7 @@ impl Worker {
     }
 
     fn wait_on_parker(&self) {
-        let is_notified = || self.remote().is_notified.load(Ordering::SeqCst);
+        let is_notified = || self.remote().bell.is_ringing();
         while !is_notified() {
             if self.shared.has_sentry.swap(true, Ordering::SeqCst) {
                 self.parker.park();

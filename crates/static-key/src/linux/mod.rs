@@ -6,7 +6,9 @@
 //!   whenever a core may still execute the armed form of a site that no longer contains it.
 //! - Hence, once no site of a value is marked armed and the group is not stale, every branch of
 //!   that value begun from now on loads the flag. [`Text::disarm`] returns `Ok` only then.
-//! - Each rule holds after every single store, so it holds in a child forked at any moment.
+//! - Each rule holds after every single store. It also holds in a child forked at any moment: writes
+//!   to code take the lock of the address space, as fork does while it copies, so a child that has
+//!   such a write has all stores before it, and one that has it not has no store after it.
 
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
@@ -69,6 +71,13 @@ impl Patcher {
         let sites = registry::group(&self.held, key).map_or(&[][..], |group| &group.sites);
         let describe = |site: &Site| (site.code, site.fall_through, text::form(site));
         sites.iter().map(describe).collect()
+    }
+
+    /// Tells whether `key` has a site that falls through for `value` and is not armed.
+    pub(crate) fn can_arm(&self, key: &'static StaticKey, value: bool) -> bool {
+        let sites = registry::group(&self.held, key).map_or(&[][..], |group| &group.sites);
+        let mut expecting = sites.iter().filter(|site| site.fall_through == value);
+        expecting.any(|site| !site.armed.load(Ordering::Relaxed))
     }
 
     /// Arms the sites of `key` that fall through for its value `value`; returns their number.
@@ -153,7 +162,7 @@ impl Patcher {
     /// [`Error::is_denied`]: a call was refused; tried again next time. [`Error::is_unsupported`]:
     /// the code that was written is not the code that is executed, as under an emulator that keeps
     /// translations.
-    fn probe(&mut self, key: &'static str) -> Result<(), Error> {
+    pub(crate) fn probe(&mut self, key: &'static str) -> Result<(), Error> {
         let why = "written code is not what is executed (an emulator?)";
         let unsupported = Error::new(Kind::Unsupported(why), key);
         match PROBED.load(Ordering::Relaxed) {

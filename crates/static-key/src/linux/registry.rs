@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::arch::{self, Record};
 use super::lock::Held;
+use super::sys;
 use crate::StaticKey;
 
 /// One branch site.
@@ -45,6 +46,8 @@ pub(crate) fn groups(_held: &Held) -> &'static [Group] {
     let mut groups = GROUPS.load(Ordering::Acquire);
     if groups.is_null() {
         groups = Box::into_raw(Box::new(read_groups()));
+        // A child must not find the pointer without what it points to.
+        sys::fork_barrier();
         GROUPS.store(groups, Ordering::Release);
     }
     // SAFETY: the pointer came out of a box that nobody frees, and is not changed through.

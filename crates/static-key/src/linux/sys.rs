@@ -1,4 +1,4 @@
-//! Safe wrappers of the three system calls that patching needs beside file I/O.
+//! Safe wrappers of the system calls that this crate needs beside file I/O.
 //!
 //! Unsafe is allowed in this file: the calls have no wrapper in the standard library.
 #![allow(unsafe_code)]
@@ -59,4 +59,26 @@ pub(crate) fn futex_wake_one(word: &AtomicU32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the kernel uses the address as a name and does not write to it.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
+}
+
+/// Returns when no other thread is in the middle of a fork that began before.
+///
+/// Fork copies one page after the other while other threads go on, so a child may find a store
+/// without an earlier one to another page. It does so under the lock of the address space: a call
+/// that takes that lock lies either before the copying or after it, and with it all stores before,
+/// or after, the call.
+pub(crate) fn fork_barrier() {
+    const BYTES: usize = 1;
+    let (any, flags) = (
+        core::ptr::null_mut(),
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
+    // SAFETY: a new mapping at an address that the kernel chooses disturbs nobody, and nobody else
+    // knows it when it is removed. Both calls take the lock also if they fail.
+    unsafe {
+        let page = libc::mmap(any, BYTES, libc::PROT_NONE, flags, -1, 0);
+        if page != libc::MAP_FAILED {
+            libc::munmap(page, BYTES);
+        }
+    }
 }
