@@ -11,6 +11,7 @@
 //! | `expected` | what share each group should have got |
 //! | `report` | tables and JSON |
 //! | `output`, `progress` | the output file, the progress bar |
+//! | `process` | the CPU time of this process, as the operating system counts it |
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ mod expected;
 mod jobs;
 mod kinds;
 mod output;
+mod process;
 mod progress;
 mod report;
 mod run;

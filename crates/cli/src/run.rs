@@ -16,6 +16,7 @@ use crate::jobs::{self, Ended, Jobs};
 use crate::kinds::cpu::Cpu;
 use crate::kinds::meter::Reading;
 use crate::output::Output;
+use crate::process;
 use crate::progress::Progress;
 use crate::report::{self, Report};
 use crate::workload::{Document, Workload, WorkloadError};
@@ -149,7 +150,7 @@ fn measure(
     Ok(result)
 }
 
-/// Waits for the end of the run, and takes samples at the ends of its phases.
+/// Waits for the end of the run, and reads what was used at the ends of its phases.
 async fn watch(
     workload: &Workload,
     engine: &Engine,
@@ -158,49 +159,67 @@ async fn watch(
     has_progress: bool,
 ) -> (Report, End) {
     let progress = Progress::new(workload.warm_up + workload.duration, has_progress);
-    let begin = Instant::now();
-    let mut from = (begin, engine.sample());
-    let mut warm_up = Duration::ZERO;
-    let warm_up_end = begin + workload.warm_up;
+    let mut start = Start::now(engine, &jobs);
+    let begin = start.at;
     let shown = Shown {
         progress: &progress,
         begin,
     };
-    let mut end = phase(warm_up_end, &mut jobs, signals, &shown.named("warm-up")).await;
+    let warm = begin + workload.warm_up;
+    let mut end = phase(warm, &mut jobs, signals, &shown.named("warm-up")).await;
+    let mut warm_up = Duration::ZERO;
     if matches!(end, End::Completed) {
-        from.0 = Instant::now();
-        for meter in &jobs.meters {
-            meter.restart();
-        }
-        from.1 = engine.sample();
-        warm_up = from.0 - begin;
-        let until = from.0 + workload.duration;
-        end = phase(until, &mut jobs, signals, &shown.named("measuring")).await;
+        start = Start::now(engine, &jobs);
+        warm_up = start.at - begin;
+        let over = start.at + workload.duration;
+        end = phase(over, &mut jobs, signals, &shown.named("measuring")).await;
     }
-    let now = Instant::now();
-    let mut report = make_report(workload, engine, &jobs, from, now);
+    let mut report = start.report(workload, engine, &jobs);
     progress.finish();
     report.warm_up_s = warm_up.as_secs_f64();
     report.is_partial = !matches!(end, End::Completed);
     (report, end)
 }
 
-/// Reports what happened between a first sample and now.
-fn make_report(
-    workload: &Workload,
-    engine: &Engine,
-    jobs: &Jobs,
-    from: (Instant, Sample),
-    now: Instant,
-) -> Report {
-    // The meters first, since `now` is their end; reading the groups takes a while, and did so
-    // at the beginning too.
-    let readings: Vec<Reading> = jobs.meters.iter().map(|meter| meter.read(now)).collect();
-    let mut measured = engine.measured(&from.1, &engine.sample());
-    for (measured, reading) in measured.iter_mut().zip(readings) {
-        measured.reading = reading;
+/// What had been used when the measurement began. If the warm-up is cut short, that is its
+/// beginning: the results then hold the warm-up so far.
+struct Start {
+    at: Instant,
+    process: Option<Duration>,
+    groups: Sample,
+}
+
+impl Start {
+    /// Sets the meters to zero and reads the rest.
+    fn now(engine: &Engine, jobs: &Jobs) -> Self {
+        let at = Instant::now();
+        for meter in &jobs.meters {
+            meter.restart();
+        }
+        Self {
+            at,
+            process: process::cpu_time(),
+            groups: engine.sample(),
+        }
     }
-    report::build(workload, engine.cpus(), now - from.0, &measured)
+
+    /// Reports what happened until now. Reads in the order in which the start was read, so that
+    /// both ends are off by the same little time.
+    fn report(&self, workload: &Workload, engine: &Engine, jobs: &Jobs) -> Report {
+        let now = Instant::now();
+        let readings: Vec<Reading> = jobs.meters.iter().map(|meter| meter.read(now)).collect();
+        let process = process::cpu_time();
+        let mut measured = engine.measured(&self.groups, &engine.sample());
+        for (measured, reading) in measured.iter_mut().zip(readings) {
+            measured.reading = reading;
+        }
+        let mut report = report::build(workload, engine.cpus(), now - self.at, &measured);
+        let process = process
+            .zip(self.process)
+            .map(|(end, start)| end.saturating_sub(start));
+        report.process_cpu_s = process.map(|time| time.as_secs_f64());
+        report
+    }
 }
 
 /// The progress bar and what it needs to know.

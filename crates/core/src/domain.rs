@@ -48,8 +48,7 @@ const IDLE_DECAY_SHIFT: u32 = 6;
 /// Published rates are left alone while they are right within 1/128.
 const RATE_TOLERANCE_SHIFT: u32 = 7;
 
-/// Positive lag that a group keeps although it already may run all its tasks, in ns. More cannot
-/// be repaid: it would have to use more CPUs than it has tasks.
+/// Positive lag that a group keeps although it already may run all its tasks, in ns.
 const SATURATED_LAG_NS: i64 = 2_000_000;
 
 /// What one reading of a leaf's slots says.
@@ -63,6 +62,8 @@ struct Observation {
     units: u64,
     /// Σ_c l_c.
     lag: i64,
+    /// Counts the times that a fragment became empty.
+    generation: u32,
 }
 
 /// The coordinator's account of one leaf group.
@@ -77,6 +78,8 @@ struct Account {
     /// S and R in the present window.
     served: u64,
     runnable: u64,
+    /// Whether a fragment was empty at some time in the window.
+    slept: bool,
     /// Expected number of runnable tasks, × 2^32, and their mean weight.
     tasks: u64,
     unit_weight: u64,
@@ -85,6 +88,22 @@ struct Account {
 }
 
 impl Account {
+    /// Returns the most lag that the group can be owed.
+    ///
+    /// More than a little cannot be repaid if it already may run all its tasks: it would have to
+    /// use more CPUs than it has tasks. And a group that slept had no more to do: as in EEVDF, it
+    /// keeps a slice and a tick, and gathers no hoard.
+    fn most_lag(&self, slice: i64, config: &Config) -> i64 {
+        let limit = config.lag_limit_ns as i64;
+        if self.slept {
+            limit.min(slice + i64::from(config.tick_ns))
+        } else if self.due >= self.runnable {
+            limit.min(SATURATED_LAG_NS)
+        } else {
+            limit
+        }
+    }
+
     fn is_active(&self) -> bool {
         self.runnable > 0 || self.now.nr > 0 || self.served > 0
     }
@@ -141,6 +160,8 @@ pub struct Domain {
     claims: Vec<Claim>,
     last_tick: u64,
     period: u32,
+    /// Whether competition has begun and the origin is not taken yet.
+    warming_up: bool,
     quiet_ticks: u32,
     /// CPUs that the fair class receives, × 2^32; below `cpus` while real-time tasks run.
     capacity: u64,
@@ -163,7 +184,7 @@ impl Domain {
         assert!(cpus > 0, "a domain needs a CPU");
         let mut domain = Domain {
             cpus,
-            shared: Arc::new(DomainShared::new(&config)),
+            shared: Arc::new(DomainShared::new()),
             config,
             nodes: Vec::new(),
             free: Vec::new(),
@@ -171,6 +192,7 @@ impl Domain {
             claims: Vec::new(),
             last_tick: 0,
             period: 0,
+            warming_up: false,
             quiet_ticks: 0,
             capacity: cpus as u64 * RATE_ONE,
         };
@@ -318,9 +340,12 @@ impl Domain {
         if self.period != self.shared.period() {
             return self.begin_period(now);
         }
+        if self.warming_up {
+            return self.take_origin(now);
+        }
         let window = now.saturating_sub(self.last_tick);
         if window == 0 {
-            return Some(self.shared.schedule_tick(now));
+            return self.reschedule(now);
         }
         self.last_tick = now;
         let (active, sole) = self.measure(window);
@@ -332,7 +357,7 @@ impl Domain {
         self.divide(window);
         self.settle();
         self.publish(now);
-        Some(self.shared.schedule_tick(now))
+        self.reschedule(now)
     }
 
     /// Reads every slot.
@@ -346,9 +371,18 @@ impl Domain {
         }
     }
 
-    /// Competition has just begun: take the readings as the origin, and let every CPU report.
+    /// Competition has just begun: let every CPU report at its next switch.
     fn begin_period(&mut self, now: u64) -> Option<u64> {
         self.period = self.shared.period();
+        self.warming_up = true;
+        self.shared.advance_epoch();
+        Some(self.shared.schedule_tick(now, self.config.coordinator_ns / 4))
+    }
+
+    /// Takes the readings as the origin of the account. A CPU that has not reported yet, because
+    /// its task does not end, counts from its first report on.
+    fn take_origin(&mut self, now: u64) -> Option<u64> {
+        self.warming_up = false;
         self.last_tick = now;
         self.quiet_ticks = 0;
         self.capacity = self.cpus as u64 * RATE_ONE;
@@ -358,8 +392,11 @@ impl Domain {
             node.account.lag = 0;
             node.account.last = node.account.now;
         }
-        self.shared.advance_epoch();
-        Some(self.shared.schedule_tick(now))
+        self.reschedule(now)
+    }
+
+    fn reschedule(&self, now: u64) -> Option<u64> {
+        Some(self.shared.schedule_tick(now, self.config.coordinator_ns))
     }
 
     /// Competition has ended: stop all clocks.
@@ -393,6 +430,7 @@ impl Domain {
             if let Some(weight) = account.now.units.checked_div(account.now.nr) {
                 account.unit_weight = weight;
             }
+            account.slept = account.now.generation != account.last.generation;
             account.last = account.now;
             if account.is_active() {
                 (active, sole) = (active + 1, Some(node.id));
@@ -518,15 +556,13 @@ impl Domain {
         let limit = self.config.lag_limit_ns as i64;
         for &index in &self.order {
             let node = &mut self.nodes[index];
+            let slice = i64::from(self.config.slice(node.params.task.slice_ns));
             let account = &mut node.account;
             let lag = account.lag + account.due as i64 - account.served as i64;
-            let saturated = account.due >= account.runnable;
             account.lag = if !account.is_active() {
                 lag.min(limit) - lag.min(limit) / (1 << IDLE_DECAY_SHIFT)
-            } else if saturated {
-                lag.clamp(-limit, SATURATED_LAG_NS)
             } else {
-                lag.clamp(-limit, limit)
+                lag.clamp(-limit, account.most_lag(slice, &self.config))
             };
             let forfeited = lag - account.lag;
             // Siblings of a leaf are the children of its parent; beside its own children it is
@@ -580,12 +616,14 @@ fn observe(leaf: &Leaf, clock: &FluidClock, period: u32, now: u64) -> Option<Obs
             // Not heard of since competition began: what it published last stands.
             sum.charged += data.charged;
             sum.runnable += data.runnable;
+            sum.generation = sum.generation.wrapping_add(data.generation);
             continue;
         }
         sum.charged += data.charged_at(now);
         sum.runnable += data.runnable_at(now);
         sum.nr += u64::from(data.nr);
         sum.units += data.units;
+        sum.generation = sum.generation.wrapping_add(data.generation);
         if data.nr > 0 {
             sum.lag += data.lag_at(clock, now);
         }

@@ -333,7 +333,10 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
     #[inline]
     pub(crate) fn turn_goes_on(&self, at: u32) -> bool {
         let fragment = self.fragment(at);
-        fragment.pending < self.budget && self.epoch == fragment.leaf.domain().epoch()
+        // Only if the fair class ran last: otherwise the slot says that the fragment does not run.
+        self.is_running
+            && fragment.pending < self.budget
+            && self.epoch == fragment.leaf.domain().epoch()
     }
 
     /// Service that is left of the turn of `curr`, in ns.
@@ -561,7 +564,6 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
     /// Chooses the fragment whose turn it is. At most O(log n) but for a change of epoch.
     pub(crate) fn pick(&mut self, now: u64, config: &Config) -> Option<u32> {
         let old = self.curr;
-        self.follow(now);
         if let Some(at) = old {
             self.settle(at, now);
             let ends = self.budget == 0;
@@ -689,6 +691,7 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         let fragment = self.fragment_mut(at);
         fragment.period = fragment.leaf.domain().period();
         (fragment.charged, fragment.runnable) = (last.charged, last.runnable);
+        fragment.generation = last.generation;
         fragment.runnable_at = now;
         fragment.fluid = clock.at(now);
         let lag = core::mem::take(&mut fragment.lag);

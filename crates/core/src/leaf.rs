@@ -15,7 +15,6 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-use crate::config::Config;
 use crate::entity::TaskParams;
 use crate::group::{GroupId, GroupParams, Order};
 use crate::seqcell::SeqCell;
@@ -324,7 +323,6 @@ pub struct DomainShared {
     period: AtomicU32,
     /// When the coordinator is due; [`NEVER`] while no groups compete.
     next_tick: AtomicU64,
-    coordinator_ns: u64,
 }
 
 const COMPETING: u32 = u32::MAX;
@@ -332,13 +330,12 @@ const NOBODY: u32 = u32::MAX - 1;
 const NEVER: u64 = u64::MAX;
 
 impl DomainShared {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new() -> Self {
         DomainShared {
             epoch: AtomicU32::new(0),
             sole: AtomicU32::new(NOBODY),
             period: AtomicU32::new(0),
             next_tick: AtomicU64::new(NEVER),
-            coordinator_ns: config.coordinator_ns,
         }
     }
 
@@ -369,8 +366,8 @@ impl DomainShared {
         self.epoch.store(self.epoch().wrapping_add(1), Relaxed);
     }
 
-    pub(crate) fn schedule_tick(&self, now: u64) -> u64 {
-        let next = now + self.coordinator_ns;
+    pub(crate) fn schedule_tick(&self, now: u64, delay_ns: u64) -> u64 {
+        let next = now + delay_ns;
         self.next_tick.store(next, Relaxed);
         next
     }
@@ -445,7 +442,7 @@ mod tests {
 
     #[test]
     fn the_second_group_starts_the_coordinator() {
-        let shared = DomainShared::new(&Config::default());
+        let shared = DomainShared::new();
         shared.announce(GroupId::new(3, 0), 10);
         shared.announce(GroupId::new(3, 0), 20);
         assert!(!shared.is_competing() && !shared.tick_due(u64::MAX - 1));

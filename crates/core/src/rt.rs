@@ -47,6 +47,11 @@ impl<K: Copy + Eq> RtQueue<K> {
         if self.bitmap == 0 { 0 } else { 127 - self.bitmap.leading_zeros() as u8 }
     }
 
+    /// Returns the first task of the highest priority.
+    pub(crate) fn head(&self) -> Option<K> {
+        self.lists[usize::from(self.top())].head()
+    }
+
     pub(crate) fn push<A: Arena<Key = K>>(&mut self, arena: &mut A, key: K, front: bool) {
         let priority = arena.entity(key).rt_priority;
         let list = &mut self.lists[usize::from(priority)];

@@ -205,6 +205,6 @@ impl Shared {
                 return Some(runnable);
             }
         }
-        None
+        self.queues.iter().find_map(|queue| queue.take_waiting(None))
     }
 }

@@ -67,9 +67,10 @@ impl<S: Scheduler> Machine<S> {
     pub(crate) fn check_step(&mut self, step: u64) -> Result<(), Violation> {
         self.check_work_conservation()?;
         if self.phase == Phase::Drain && self.now > self.drain_until() {
-            let live = |&i: &usize| self.tasks[i].is_live();
-            let tasks = (0..self.tasks.len()).filter(live).collect();
-            return Err(Violation::NotDrained { tasks });
+            return Err(Violation::NotDrained {
+                left: self.tasks.iter().filter(|t| t.is_live()).count(),
+                first: self.tasks.iter().position(|t| t.is_live()),
+            });
         }
         if self.tasks.len().max(self.cpus.len()) > DENSE && !step.is_multiple_of(SPARSE) {
             return Ok(());

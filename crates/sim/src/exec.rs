@@ -91,7 +91,7 @@ impl<S: Scheduler> Machine<S> {
 
     /// Sets the next event of a CPU that runs a task: end of the step, or of the slice where
     /// the task can be interrupted.
-    fn arm(&mut self, cpu: usize) {
+    pub(crate) fn arm(&mut self, cpu: usize) {
         let Some(curr) = self.cpus[cpu].curr else {
             return;
         };

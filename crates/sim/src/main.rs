@@ -86,6 +86,9 @@ struct Fairness {
     /// Virtual milliseconds before that.
     #[arg(long, default_value_t = 200)]
     warm_up_ms: u64,
+    /// Print every event to standard error.
+    #[arg(long)]
+    trace: bool,
     /// Use hogs that compute without an end, instead of polls of 50 to 150 µs.
     #[arg(long)]
     threads: bool,
@@ -145,7 +148,7 @@ fn check(args: &Check) -> ExitCode {
                 }
                 // The first failure reports; others at the same time keep quiet.
                 if !has_failed.swap(true, Ordering::Relaxed) {
-                    report_failure(seed, &cut, failure, args.no_shrink || cut != Cut::default());
+                    report_failure(seed, &cut, failure, args.no_shrink);
                 }
             }
         }
@@ -175,7 +178,7 @@ fn report_failure(seed: u64, cut: &Cut, failure: Box<Failure>, is_final: bool) {
         busy_ns: history.busy_ns,
     };
     let run = |cut: &Cut| run_history(cut_history(seed, cut), false).err();
-    let (cut, smaller) = shrink::shrink(size, &failure, run);
+    let (cut, smaller) = shrink::shrink(size, cut, &failure, run);
     if let Some(smaller) = smaller {
         let left = (size.tasks - cut.tasks.len(), size.ops - cut.ops.len());
         eprintln!("\nsmaller: {} tasks, {} operations", left.0, left.1);
@@ -214,11 +217,11 @@ fn fairness(args: &Fairness) -> ExitCode {
         for &cpus in &args.cpus {
             let warm_up = args.warm_up_ms * 1_000_000;
             let history = case.history(cpus, kind, warm_up, args.seconds * 1_000_000_000);
-            let report = match run_unbounded(history) {
+            let report = match run_unbounded(history, args.trace) {
                 Ok(report) => report,
                 Err(failure) => {
                     is_failed = true;
-                    eprintln!("{failure}");
+                    eprintln!("{}: {failure}", case.name);
                     failure.report
                 }
             };
@@ -233,9 +236,9 @@ fn fairness(args: &Fairness) -> ExitCode {
 }
 
 /// Runs a history with every check but those on the size of errors.
-fn run_unbounded(history: History) -> Result<Report, Box<Failure>> {
+fn run_unbounded(history: History, is_traced: bool) -> Result<Report, Box<Failure>> {
     let sched = CorePort::new(history.machine.cpus as usize);
-    runner::run(history, sched, Bounds::UNJUDGED, false)
+    runner::run(history, sched, Bounds::UNJUDGED, is_traced)
 }
 
 fn print_row(case: &Case, cpus: u32, report: &Report) {

@@ -255,11 +255,23 @@ impl<S: Scheduler> Machine<S> {
         }
     }
 
-    /// Makes sure that a task does not wait for somebody who will not come.
+    /// Makes sure that a task does not wait for somebody who will not come, and cuts a long step
+    /// short where the task can be interrupted.
     fn end_waiting(&mut self, task: usize) {
-        if let Some(step) = &mut self.tasks[task].step {
+        let state = &mut self.tasks[task];
+        if let Some(step) = &mut state.step {
             step.then = Then::Yield;
             step.child_ns = None;
+        }
+        if state.spec.is_preemptible {
+            let used = match state.place {
+                Place::Running { cpu } => self.cpus[cpu].curr.map_or(0, |c| self.now - c.since),
+                _ => 0,
+            };
+            state.left_ns = state.left_ns.min(used + WIND_UP_NS);
+            if let Place::Running { cpu } = state.place {
+                self.arm(cpu);
+            }
         }
         self.wake(task);
     }

@@ -6,6 +6,8 @@
 use crate::history::Cut;
 use crate::runner::Failure;
 
+/// Most runs that a search may use, times the number of tasks.
+const MOST_TASK_RUNS: usize = 12_000;
 /// Most runs that a search may use.
 const MOST_RUNS: usize = 400;
 
@@ -20,17 +22,19 @@ pub struct Size {
     pub busy_ns: u64,
 }
 
-/// Searches a small history that fails as `first` does; `run` replays one with a cut.
+/// Searches a small history that fails as `first` did with the cut `from`; `run` replays the
+/// history with a cut.
 pub fn shrink(
     size: Size,
+    from: &Cut,
     first: &Failure,
     run: impl FnMut(&Cut) -> Option<Box<Failure>>,
 ) -> (Cut, Option<Box<Failure>>) {
     let mut search = Search {
         kind: first.violation.kind(),
         run,
-        runs: 0,
-        best: Cut::default(),
+        runs_left: MOST_RUNS.min(MOST_TASK_RUNS / size.tasks.max(1)),
+        best: from.clone(),
         failure: None,
     };
     search.shorten(size.busy_ns, first.report.stats.elapsed_ns);
@@ -43,7 +47,7 @@ pub fn shrink(
 struct Search<F> {
     kind: &'static str,
     run: F,
-    runs: usize,
+    runs_left: usize,
     best: Cut,
     failure: Option<Box<Failure>>,
 }
@@ -51,10 +55,10 @@ struct Search<F> {
 impl<F: FnMut(&Cut) -> Option<Box<Failure>>> Search<F> {
     /// Keeps `cut` if it fails in the same way.
     fn attempt(&mut self, cut: Cut) -> bool {
-        if self.runs >= MOST_RUNS {
+        if self.runs_left == 0 {
             return false;
         }
-        self.runs += 1;
+        self.runs_left -= 1;
         let failure = (self.run)(&cut).filter(|f| f.violation.kind() == self.kind);
         let is_kept = failure.is_some();
         if is_kept {
@@ -73,7 +77,9 @@ impl<F: FnMut(&Cut) -> Option<Box<Failure>>> Search<F> {
         ] {
             let mut cut = self.best.clone();
             simplify(&mut cut);
-            self.attempt(cut);
+            if cut != self.best {
+                self.attempt(cut);
+            }
         }
         let mut length = busy_ns.min(failed_at);
         while length > 1_000 {
@@ -119,7 +125,10 @@ mod tests {
         let mut stats = Stats::new(1);
         stats.pass(5_000_000, 0, 0);
         Box::new(Failure {
-            violation: Violation::NotDrained { tasks: vec![] },
+            violation: Violation::NotDrained {
+                left: 1,
+                first: None,
+            },
             last_events: vec![],
             report: Report {
                 stats,
@@ -141,7 +150,7 @@ mod tests {
             let is_long = cut.busy_ns.is_none_or(|ns| ns >= 500_000);
             (has && is_long && !cut.ops.contains(&5)).then(failure)
         };
-        let (cut, last) = shrink(size, &failure(), run);
+        let (cut, last) = shrink(size, &Cut::default(), &failure(), run);
         assert!(last.is_some() && cut.is_unjudged);
         assert_eq!((cut.tasks.len(), cut.ops.len()), (18, 32));
         assert!(
@@ -157,7 +166,7 @@ mod tests {
             ops: 2,
             busy_ns: 2_000,
         };
-        let (cut, last) = shrink(size, &failure(), |_| None);
+        let (cut, last) = shrink(size, &Cut::default(), &failure(), |_| None);
         assert_eq!(cut, Cut::default());
         assert!(last.is_none());
     }

@@ -99,8 +99,10 @@ pub enum Violation {
     },
     /// Tasks are left over after all were asked to end.
     NotDrained {
-        /// Tasks left.
-        tasks: Vec<usize>,
+        /// Number of tasks left.
+        left: usize,
+        /// The first of them.
+        first: Option<usize>,
     },
     /// The scheduler panicked.
     Panic {

@@ -8,7 +8,8 @@
 //! A pass executes 200 different branches once, each followed by one operation of work. The table
 //! gives the median over many passes, divided by 200. `hot` repeats passes back to back. Before the
 //! timed pass, `L1 evicted` and `L2 evicted` read more memory than these caches hold. In `written`
-//! another thread stores `false` to the flags all the time; that needs a second core.
+//! another thread stores `false` to the flags all the time; that needs a second core that is free:
+//! on a busy machine that column shows the time slices of others, hundreds of nanoseconds.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;

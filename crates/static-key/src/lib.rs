@@ -87,20 +87,21 @@
 //!
 //! | | hot | L1 evicted | L2 evicted | another core writes the flags |
 //! |---|---|---|---|---|
-//! | no branch | 0.25–0.29 | 0.25–0.30 | 0.25–0.30 | 0.27 |
-//! | disabled site | 0.30 | 0.25–0.30 | 0.25–0.60 | 0.31 |
-//! | load of one flag for all | 0.26–0.33 | 0.45–0.50 | 0.8–1.1 | 1.0 |
-//! | load of 200 flags | 0.26–0.34 | 0.55–0.80 | 1.1–1.6 | 8–17 |
-//! | site that is not armed | 1.9–2.3 | 1.1–2.5 | 2.4–5.9 | 2.2 |
+//! | no branch | 0.20–0.29 | 0.25–0.30 | 0.25–0.35 | 0.20–0.27 |
+//! | disabled site | 0.26–0.31 | 0.25–0.30 | 0.25–0.60 | 0.26–0.31 |
+//! | load of one flag for all | 0.26–0.33 | 0.25–0.50 | 0.35–1.1 | 0.9–1.0 |
+//! | load of 200 flags | 0.26–0.34 | 0.55–0.80 | 0.9–1.8 | 6–17 |
+//! | site that is not armed | 1.3–2.3 | 1.1–2.5 | 2.4–5.9 | 1.3–2.3 |
 //!
 //! So: *a single flag that stays in the first-level cache costs as little as a site*. A site pays
 //! when there are many flags, when the caches are under pressure, and when others write to the
 //! flag's cache line. A site that is not armed is the slowest form, for its two jumps: arm the keys
 //! that matter.
 //!
-//! A flip to or from the armed state takes 6 to 9 µs with one site and 310 to 430 µs with 200 (same
-//! machine and program); one without code to change, 0.3 to 1 µs. The first arming in a process with
-//! several threads may take milliseconds, because the kernel waits for a grace period.
+//! A flip to or from the armed state takes 6 to 9 µs with one site and 310 to 430 µs with 200
+//! (same machine and program); one without code to change, 0.3 to 1 µs. The first arming takes
+//! 60 µs in a process with one thread, and 6 to 16 ms if there are more, because the kernel waits
+//! for a grace period then: arm before threads are started.
 //!
 //! What else it costs: an asm block is opaque to the optimiser. Registers are saved for a call
 //! behind the branch unless that is a tail (`if static_branch_unlikely!(KEY) { return cold(x) }`),
@@ -122,8 +123,8 @@
 //! - *Valgrind* executes translations; it is told to discard them. Other translators that keep
 //!   stale code are found out before the first arming, by a branch of this crate's own, and then
 //!   nothing is armed.
-//! - After `fork` parent and child are independent, also if another thread was flipping meanwhile.
-//!   A `vfork` child must not flip.
+//! - After `fork` parent and child are independent, also if another thread was flipping meanwhile
+//!   (then, without patching, the child must not flip). A `vfork` child must not flip.
 //!
 //! # Vendor rules
 //!

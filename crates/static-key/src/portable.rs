@@ -1,4 +1,7 @@
 //! The twin of `linux/` where no code is patched: every branch loads the flag.
+//!
+//! The lock is the standard library's. Unlike the other twin's it stays locked in a child that is
+//! forked while another thread of the parent flips a key; such a child must not flip keys.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -169,8 +169,8 @@ fn check_main(root: &Path, linker: Linker, profile: Profile) {
     assert!(all.iter().all(|name| has(name)), "{}: {out}", linker.name);
     match linker.drops_dead {
         Some(true) => assert!(!has("dead"), "{}: {out}", linker.name),
-        // The control: where the linker keeps the dead function, its record is found. With link-time
-        // optimisation it may be gone before the linker sees it.
+        // The control: where the linker keeps the dead function, its record is found. With
+        // link-time optimisation it may be gone before the linker sees it.
         Some(false) if profile.0 == RELEASE.0 => assert!(has("dead"), "{}: {out}", linker.name),
         _ => {}
     }

@@ -26,6 +26,9 @@ fn branch() -> bool {
     static_branch_unlikely!(KEY)
 }
 
+/// Executes the site always in the same code: Valgrind translates a caller and what it calls in one
+/// piece, so a second caller would have a fresh translation.
+#[inline(never)]
 fn all_give(value: bool) -> bool {
     (0..100).all(|_| branch() == value)
 }

@@ -82,6 +82,7 @@ pub(crate) fn build(
             .collect(),
         warm_up_s: workload.warm_up.as_secs_f64(),
         seed: workload.seed,
+        process_cpu_s: None,
         is_partial: false,
     }
 }

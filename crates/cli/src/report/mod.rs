@@ -30,6 +30,11 @@ pub(crate) struct Report {
     pub(crate) warm_up_s: f64,
     /// The seed of the workload.
     pub(crate) seed: u64,
+    /// The CPU time that the operating system gave to this process while it measured, in seconds,
+    /// with the grain of its clock ticks; absent where it does not tell. Groups are charged by the
+    /// clock: what is missing to the sum of their usage went to other processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) process_cpu_s: Option<f64>,
     /// Whether the run ended before its time, by a signal or a failed task.
     pub(crate) is_partial: bool,
 }

@@ -37,7 +37,34 @@ pub(crate) fn write_table(report: &Report, mut to: impl Write) -> io::Result<()>
         let note = "* expected to get all it asked for: its demand, not its weight, is the limit";
         writeln!(to, "\n{note}")?;
     }
+    if let Some(percent) = stolen(report)
+        .map(|part| 100.0 * part)
+        .filter(|p| *p >= 5.0)
+    {
+        let (note, effect) = (
+            "other processes had the CPU for",
+            "shares and times are less exact",
+        );
+        writeln!(
+            to,
+            "\n{note} {percent:.0} % of the time that tasks ran: {effect}"
+        )?;
+    }
     to.flush()
+}
+
+/// The part of the groups' CPU time, which the clock counts, that this process did not have.
+fn stolen(report: &Report) -> Option<f64> {
+    let process = report.process_cpu_s?;
+    let is_top = |group: &&GroupReport| group.path.matches('/').count() == 1;
+    let groups: f64 = report
+        .groups
+        .iter()
+        .filter(is_top)
+        .map(|group| group.usage_usec as f64)
+        .sum();
+    let part = 1.0 - process * 1e6 / groups;
+    part.is_finite().then_some(part)
 }
 
 /// The header and a row for each group.

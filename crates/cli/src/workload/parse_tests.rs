@@ -173,9 +173,8 @@ fn text_that_is_not_toml() {
 fn a_workload_without_tasks() {
     check(
         "",
-        &[
-            "1:1 `groups` is missing from a workload / allowed: tables `[groups.NAME]` with tasks in them",
-        ],
+        &["1:1 `groups` is missing from a workload / allowed: tables \
+             `[groups.NAME]` with tasks in them"],
     );
     check(
         "[groups.g]",
@@ -269,7 +268,8 @@ fn group_values() {
     check_group(
         "weight = 99999999999999999999",
         &[
-            "3:10 `weight = 99999999999999999999` is out of range / allowed: an integer from 1 to 10000",
+            "3:10 `weight = 99999999999999999999` is out of range / allowed: an integer from 1 \
+             to 10000",
         ],
     );
     check_group(
@@ -283,14 +283,15 @@ fn priorities_belong_to_realtime() {
     check_group(
         "class = \"realtime\"",
         &[
-            "1:9 `priority` is missing beside `class = \"realtime\"` / allowed: an integer from 1 to 99",
+            "1:9 `priority` is missing beside `class = \"realtime\"` / allowed: an integer from \
+             1 to 99",
         ],
     );
     check_group(
         "priority = 3",
         &[
-            "3:12 `priority` belongs to `class = \"realtime\"` / remove it, or use `weight` to share \
-           the CPU",
+            "3:12 `priority` belongs to `class = \"realtime\"` / remove it, or use `weight` to \
+             share the CPU",
         ],
     );
     check_group(
@@ -360,7 +361,8 @@ fn tasks_need_a_kind_and_what_the_kind_needs() {
         check_task(
             &format!("kind = \"{kind}\""),
             &[&format!(
-                "1:1 `files` is missing from a `{kind}` task / allowed: an array of paths, directories \
+                "1:1 `files` is missing from a `{kind}` task / allowed: an array of paths, \
+                 directories \
              and patterns"
             )],
         );
@@ -384,14 +386,16 @@ fn task_values() {
         "kind = \"spin\"\ncount = 0\npoll = \"0s\"",
         &[
             "3:9 `count = 0` is out of range / allowed: an integer from 1 to 100000",
-            "4:8 `poll = \"0s\"` is out of range / allowed: a string such as \"10ms\", from 1us to 10s \
+            "4:8 `poll = \"0s\"` is out of range / allowed: a string such as \"10ms\", from 1us \
+             to 10s \
          (units: ns, us, µs, ms, s, min, h)",
         ],
     );
     check_task(
         "kind = \"hash\"\nfiles = [\"a\"]\nchunk = \"1B\"",
         &[
-            "4:9 `chunk = \"1B\"` is out of range / allowed: a string such as \"64KiB\", from 64 to \
+            "4:9 `chunk = \"1B\"` is out of range / allowed: a string such as \"64KiB\", from \
+             64 to \
          16777216 bytes (units: B, kB, MB, GB, KiB, MiB, GiB)",
         ],
     );

@@ -56,6 +56,7 @@ impl<A: Arena> RunQueue<A> {
     #[inline(never)]
     fn pick_slow(&mut self, arena: &mut A, now: u64) -> Option<Picked<A::Key>> {
         self.fair.clock = now;
+        self.fair.follow(now);
         let picked = if self.rt_may_run(now) {
             self.pick_rt(arena, now)
         } else if let Some(at) = self.fair.pick(now, &self.config) {

@@ -354,6 +354,19 @@ impl Machine {
         }
     }
 
+    /// Ends the present burst of a task that can be preempted at the next event.
+    pub fn finish_burst(&mut self, key: u32) {
+        self.tasks[key as usize].left = 0;
+    }
+
+    /// Whether a task may legitimately starve: idle class, or a weight that is next to nothing.
+    pub fn is_low(&self, key: u32) -> bool {
+        use evenkeel_core::{Arena, Class};
+        let entity = self.arena.entity(key);
+        let group = self.domain.params(entity.group()).unwrap().weight;
+        entity.class() == Class::Idle || group < 100 || entity.weight() < 200
+    }
+
     pub fn used_by(&self, group: GroupId) -> u64 {
         self.tasks.iter().filter(|task| task.group == group).map(|task| task.used).sum()
     }

@@ -198,6 +198,12 @@ impl Shared {
             siblings.remove(&inner.name);
         }
         tree.dying.push(inner.clone());
+        // What waits in the run queues is queued again, and finds its group removed; the rest does so when it is next woken.
+        for queue in &self.queues {
+            while let Some(runnable) = queue.take_waiting(Some(inner.id)) {
+                self.inject(runnable);
+            }
+        }
         self.bury(&mut tree);
         Ok(())
     }

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use crossbeam_deque::Steal;
 use evenkeel_core::balance::select_victim;
 use evenkeel_core::{
-    Arena, Config, CpuShared, Entity, EnqueueKind, Migrating, Outcome, Picked, PullRequest, RunQueue, TaskState,
+    Arena, Config, CpuShared, Entity, EnqueueKind, GroupId, Migrating, Outcome, Picked, PullRequest, RunQueue, TaskState,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -73,6 +73,14 @@ impl CpuQueue {
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Rq> {
         self.rq.lock()
+    }
+
+    /// Takes a waiting task out of this queue, of one group if it is given.
+    pub(crate) fn take_waiting(&self, group: Option<GroupId>) -> Option<Runnable> {
+        let mut rq = self.lock();
+        let key = rq.any_waiting(&TaskArena, group)?;
+        rq.dequeue(&mut TaskArena, key, clock::now_ns());
+        Some(key.into_runnable())
     }
 }
 
@@ -188,7 +196,10 @@ impl Worker {
         let meta = runnable.metadata();
         self.current.is_open.set(true);
         self.current.is_fair.set(meta.group_ref().is_fair_order);
-        self.current.group.set(meta.group_ref());
+        // Only where it will be taken at the end of this poll: times are recorded from the first poll that begins after the flip.
+        let has_times = self.shared.groups.has_times();
+        let timed = if has_times { meta.group.get() } else { ptr::null() };
+        self.current.group.set(timed);
         self.current.started_ns.set(now_ns);
         self.current.woken_ns.set(meta.woken_ns.replace(0));
         runnable
@@ -258,8 +269,8 @@ impl Worker {
     #[cold]
     fn record_times_slow(&self, now_ns: u64) {
         let group = self.current.group.replace(ptr::null());
-        // SAFETY: the group of a task that is open on this CPU's run queue is not freed, since the queue refuses to let go of it; a task of fair
-        // order is recorded before it leaves.
+        // SAFETY: it is set only for a poll whose end is recorded here, before the run queue lets go of the task (before a task of fair order
+        // leaves); until then the queue refuses to let go of the group.
         if let Some(group) = unsafe { group.as_ref() } {
             let started_ns = self.current.started_ns.get();
             let woken_ns = self.current.woken_ns.get();

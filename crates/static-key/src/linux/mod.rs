@@ -6,9 +6,9 @@
 //!   whenever a core may still execute the armed form of a site that no longer contains it.
 //! - Hence, once no site of a value is marked armed and the group is not stale, every branch of
 //!   that value begun from now on loads the flag. [`Text::disarm`] returns `Ok` only then.
-//! - Each rule holds after every single store. It also holds in a child forked at any moment: writes
-//!   to code take the lock of the address space, as fork does while it copies, so a child that has
-//!   such a write has all stores before it, and one that has it not has no store after it.
+//! - Each rule holds after every single store. It also holds in a child forked at any moment:
+//!   writes to code take the lock of the address space, as fork does while it copies, so a child
+//!   that has such a write has all stores before it, and one that has not has no store after it.
 
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
