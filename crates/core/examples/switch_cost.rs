@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use evenkeel_core::{
-    Config, Domain, DomainShared, EnqueueKind, Entity, GroupId, GroupParams, Order, Outcome, RunQueue, VecArena,
+    Config, Domain, DomainShared, EnqueueKind, Entity, GroupId, GroupParams, Order, Outcome,
+    RunQueue, VecArena,
 };
 
 /// The median of this many chunks is printed, so that other programs' slices do not count.
@@ -42,7 +43,10 @@ impl Bench {
         let mut rq = RunQueue::new(0, 2, config);
         let mut arena = VecArena::new();
         for _ in 0..groups {
-            let params = GroupParams { order, ..GroupParams::default() };
+            let params = GroupParams {
+                order,
+                ..GroupParams::default()
+            };
             let group = domain.create(GroupId::ROOT, params).expect("valid");
             rq.attach(domain.leaf(group).expect("exists"));
             for _ in 0..tasks {
@@ -51,7 +55,13 @@ impl Bench {
             }
         }
         let shared = domain.shared();
-        Bench { arena, domain, shared, rq, now: 0 }
+        Bench {
+            arena,
+            domain,
+            shared,
+            rq,
+            now: 0,
+        }
     }
 
     /// Runs polls of `poll_ns` of virtual time and returns real ns per switch.
@@ -59,7 +69,8 @@ impl Bench {
         self.rq.pick_next(&mut self.arena, self.now);
         median(|| {
             self.now += poll_ns;
-            self.rq.put_prev(&mut self.arena, self.now, Outcome::Yielded);
+            self.rq
+                .put_prev(&mut self.arena, self.now, Outcome::Yielded);
             if tick && self.shared.tick_due(self.now) {
                 self.domain.tick(self.now);
             }
@@ -71,9 +82,13 @@ impl Bench {
     /// The running task blocks and wakes at every switch.
     fn sleeps(&mut self, poll_ns: u64) -> f64 {
         median(|| {
-            let picked = self.rq.pick_next(&mut self.arena, self.now).expect("runnable");
+            let picked = self
+                .rq
+                .pick_next(&mut self.arena, self.now)
+                .expect("runnable");
             self.now += poll_ns;
-            self.rq.put_prev(&mut self.arena, self.now, Outcome::Blocked);
+            self.rq
+                .put_prev(&mut self.arena, self.now, Outcome::Blocked);
             if self.shared.tick_due(self.now) {
                 self.domain.tick(self.now);
             }
@@ -86,21 +101,42 @@ impl Bench {
 fn main() {
     let row = |name: &str, ns: f64| println!("{name:60} {ns:7.1} ns");
     let fifo = |groups| Bench::new(groups, 8, Order::Fifo);
-    if std::env::args().nth(1).is_some_and(|arg| arg == "--fast-only") {
+    if std::env::args()
+        .nth(1)
+        .is_some_and(|arg| arg == "--fast-only")
+    {
         for _ in 0..20 {
-            row("2 Fifo groups, polls of 1 us (turns go on)", fifo(2).yields(1000, true));
+            row(
+                "2 Fifo groups, polls of 1 us (turns go on)",
+                fifo(2).yields(1000, true),
+            );
         }
         return;
     }
     row("1 Fifo group, polls of 1 us", fifo(1).yields(1000, true));
-    row("2 Fifo groups, polls of 1 us (turns go on)", fifo(2).yields(1000, true));
-    row("2 Fifo groups, polls of 1 us, no coordinator", fifo(2).yields(1000, false));
-    row("2 Fifo groups, polls of 5 ms (every pick another group)", fifo(2).yields(5_000_000, true));
-    row("100 Fifo groups, polls of 5 ms", fifo(100).yields(5_000_000, true));
+    row(
+        "2 Fifo groups, polls of 1 us (turns go on)",
+        fifo(2).yields(1000, true),
+    );
+    row(
+        "2 Fifo groups, polls of 1 us, no coordinator",
+        fifo(2).yields(1000, false),
+    );
+    row(
+        "2 Fifo groups, polls of 5 ms (every pick another group)",
+        fifo(2).yields(5_000_000, true),
+    );
+    row(
+        "100 Fifo groups, polls of 5 ms",
+        fifo(100).yields(5_000_000, true),
+    );
     let fair = |tasks| Bench::new(1, tasks, Order::Fair);
     row("Fair group of 8 tasks", fair(8).yields(1000, true));
     row("Fair group of 1000 tasks", fair(1000).yields(1000, true));
     row("1 Fifo group, block + wake + pick", fifo(1).sleeps(1000));
     row("2 Fifo groups, block + wake + pick", fifo(2).sleeps(1000));
-    row("2 groups of 1 task, block + wake + pick", Bench::new(2, 1, Order::Fifo).sleeps(1000));
+    row(
+        "2 groups of 1 task, block + wake + pick",
+        Bench::new(2, 1, Order::Fifo).sleeps(1000),
+    );
 }

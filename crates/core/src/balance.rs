@@ -73,7 +73,11 @@ impl CpuShared {
     /// are owed service.
     pub fn lag_total(&self, now: u64) -> i64 {
         let elapsed = now.saturating_sub(self.lag_at.load(Relaxed)) as i64;
-        let service = if self.running.load(Relaxed) == Rank::FAIR.0.into() { elapsed } else { 0 };
+        let service = if self.running.load(Relaxed) == Rank::FAIR.0.into() {
+            elapsed
+        } else {
+            0
+        };
         let grown = (i128::from(self.rate.load(Relaxed)) * i128::from(elapsed)) >> 32;
         self.lag.load(Relaxed) + grown as i64 - service
     }
@@ -186,7 +190,9 @@ pub fn select_victim<'a>(
         if cpu == request.cpu {
             continue;
         }
-        let Some(merit) = merit(request, cpus(cpu), now) else { continue };
+        let Some(merit) = merit(request, cpus(cpu), now) else {
+            continue;
+        };
         if best.is_none_or(|(other, _)| merit > other) {
             best = Some((merit, cpu));
         }
@@ -228,11 +234,17 @@ pub fn select_cpu<'a>(
         return idle;
     }
     let wait = |cpu: usize| {
-        let left = cpus(cpu).slice_end().saturating_sub(now).min(i64::MAX as u64 / 2) as i64;
+        let left = cpus(cpu)
+            .slice_end()
+            .saturating_sub(now)
+            .min(i64::MAX as u64 / 2) as i64;
         left + cpus(cpu).lag_total(now).max(0) * 3 / 10
     };
     let others = (0..nr_cpus.min(4)).map(rotated);
-    others.fold(prev, |best, cpu| if wait(cpu) < wait(best) { cpu } else { best })
+    others.fold(
+        prev,
+        |best, cpu| if wait(cpu) < wait(best) { cpu } else { best },
+    )
 }
 
 #[cfg(test)]
@@ -250,7 +262,14 @@ mod tests {
     }
 
     fn request(kind: PullKind, rank: Rank, lag: i64) -> PullRequest {
-        PullRequest { kind, cpu: 0, rank, lag, rate: RATE_ONE, threshold: 500 }
+        PullRequest {
+            kind,
+            cpu: 0,
+            rank,
+            lag,
+            rate: RATE_ONE,
+            threshold: 500,
+        }
     }
 
     #[test]
@@ -258,7 +277,10 @@ mod tests {
         for random in 0..20 {
             let all = cpus(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
             let idle = request(PullKind::Idle, Rank::NOTHING, 0);
-            assert_eq!(select_victim(&idle, |i| &all[i], all.len(), 0, random), Some(11));
+            assert_eq!(
+                select_victim(&idle, |i| &all[i], all.len(), 0, random),
+                Some(11)
+            );
         }
     }
 

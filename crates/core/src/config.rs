@@ -47,13 +47,20 @@ impl Config {
     /// 0.70 ms × (1 + log2(min(cpus, 8))), as in the kernel's `update_sysctl`.
     pub fn for_cpus(cpus: usize) -> Self {
         let log = cpus.clamp(1, 8).ilog2();
-        Config { base_slice_ns: 700_000 * (1 + log), ..Config::default() }
+        Config {
+            base_slice_ns: 700_000 * (1 + log),
+            ..Config::default()
+        }
     }
 
     /// Returns the slice to use for a request of `slice_ns`, 0 meaning none.
     #[inline]
     pub(crate) fn slice(&self, slice_ns: u32) -> u32 {
-        if slice_ns == 0 { self.base_slice_ns } else { slice_ns }
+        if slice_ns == 0 {
+            self.base_slice_ns
+        } else {
+            slice_ns
+        }
     }
 }
 

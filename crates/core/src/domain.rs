@@ -34,7 +34,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::config::Config;
 use crate::entity::TaskParams;
 use crate::error::{Error, Kind};
-use crate::group::{GroupId, GroupParams};
+use crate::group::{GroupId, GroupParams, Order};
 use crate::leaf::{DomainShared, FluidClock, Leaf, RATE_ONE, mul_div};
 use crate::waterfill::{Claim, fill};
 use crate::weight::{GROUP_WEIGHT_DEFAULT, GROUP_WEIGHT_RANGE, NICE_0_WEIGHT};
@@ -59,7 +59,9 @@ struct Observation {
     /// ∫ nr dt, cumulative.
     runnable: u64,
     nr: u64,
+    /// Σ U, and the weight that it is the servable part of.
     units: u64,
+    weight: u64,
     /// Σ_c l_c.
     lag: i64,
     /// Counts the times that a fragment became empty.
@@ -220,7 +222,12 @@ impl Domain {
 
     fn insert(&mut self, id: GroupId, params: GroupParams, parent: Option<GroupId>) {
         let mut node = Node::new(id, params, parent);
-        node.leaf = Some(Arc::new(Leaf::new(id, &params, self.cpus, self.shared.clone())));
+        node.leaf = Some(Arc::new(Leaf::new(
+            id,
+            &params,
+            self.cpus,
+            self.shared.clone(),
+        )));
         match self.nodes.get_mut(id.index()) {
             Some(free) => *free = node,
             None => self.nodes.push(node),
@@ -230,7 +237,7 @@ impl Domain {
         }
         // A child comes after its parent, so the end is right.
         self.order.push(id.index());
-        self.claims.reserve(self.order.len() + 1);
+        self.claims.reserve(self.cpus.max(self.order.len() + 1));
     }
 
     /// Removes a group. Detach it from every run queue first.
@@ -240,7 +247,9 @@ impl Domain {
     /// [`Error::is_removed`] if it does not exist.
     pub fn remove(&mut self, id: GroupId) -> Result<(), Error> {
         let node = self.node(id)?;
-        let Some(parent) = node.parent else { return Err(Kind::Busy("it is the root").into()) };
+        let Some(parent) = node.parent else {
+            return Err(Kind::Busy("it is the root").into());
+        };
         if !node.children.is_empty() {
             return Err(Kind::Busy("it has children").into());
         }
@@ -293,7 +302,10 @@ impl Domain {
 
     /// Returns a group's children, in order of creation.
     pub fn children(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
-        self.node(id).ok().into_iter().flat_map(|node| node.children.iter().copied())
+        self.node(id)
+            .ok()
+            .into_iter()
+            .flat_map(|node| node.children.iter().copied())
     }
 
     /// Returns what the CPUs share of a group.
@@ -319,11 +331,16 @@ impl Domain {
 
     /// Returns the rate that the last tick gave to a group's own tasks, in CPUs.
     pub fn rate(&self, id: GroupId) -> Option<f64> {
-        self.node(id).ok().map(|node| node.account.rate as f64 / RATE_ONE as f64)
+        self.node(id)
+            .ok()
+            .map(|node| node.account.rate as f64 / RATE_ONE as f64)
     }
 
     fn node(&self, id: GroupId) -> Result<&Node, Error> {
-        let node = self.nodes.get(id.index()).filter(|node| node.id == id && node.leaf.is_some());
+        let node = self
+            .nodes
+            .get(id.index())
+            .filter(|node| node.id == id && node.leaf.is_some());
         node.ok_or_else(|| Kind::NoSuchGroup.into())
     }
 
@@ -366,8 +383,12 @@ impl Domain {
         for &index in &self.order {
             let node = &mut self.nodes[index];
             let Some(leaf) = &node.leaf else { continue };
-            node.account.now = observe(leaf, &node.account.clock, period, now)
-                .unwrap_or(Observation { nr: 0, units: 0, ..node.account.last });
+            node.account.now =
+                observe(leaf, &node.account.clock, period, now).unwrap_or(Observation {
+                    nr: 0,
+                    units: 0,
+                    ..node.account.last
+                });
         }
     }
 
@@ -376,7 +397,10 @@ impl Domain {
         self.period = self.shared.period();
         self.warming_up = true;
         self.shared.advance_epoch();
-        Some(self.shared.schedule_tick(now, self.config.coordinator_ns / 4))
+        Some(
+            self.shared
+                .schedule_tick(now, self.config.coordinator_ns / 4),
+        )
     }
 
     /// Takes the readings as the origin of the account. A CPU that has not reported yet, because
@@ -402,10 +426,22 @@ impl Domain {
     /// Competition has ended: stop all clocks.
     fn rest(&mut self, sole: Option<GroupId>, now: u64) -> Option<u64> {
         for &index in &self.order {
-            let Node { account, leaf: Some(leaf), .. } = &mut self.nodes[index] else { continue };
+            let Node {
+                account,
+                leaf: Some(leaf),
+                ..
+            } = &mut self.nodes[index]
+            else {
+                continue;
+            };
             account.lag = 0;
             if account.clock.rate != 0 {
-                account.clock = FluidClock { f0: account.clock.at(now), t0: now, rate: 0, bias: 0 };
+                account.clock = FluidClock {
+                    f0: account.clock.at(now),
+                    t0: now,
+                    rate: 0,
+                    bias: 0,
+                };
                 leaf.set_clock(account.clock);
             }
         }
@@ -426,8 +462,12 @@ impl Domain {
             account.runnable = account.runnable.max(account.served);
             let mean = mul_div(account.runnable, RATE_ONE, window);
             let present = account.now.nr << 32;
-            account.tasks = if account.now.nr > 0 { (mean + present) / 2 } else { mean };
-            if let Some(weight) = account.now.units.checked_div(account.now.nr) {
+            account.tasks = if account.now.nr > 0 {
+                (mean + present) / 2
+            } else {
+                mean
+            };
+            if let Some(weight) = account.now.weight.checked_div(account.now.nr) {
                 account.unit_weight = weight;
             }
             account.slept = account.now.generation != account.last.generation;
@@ -444,7 +484,11 @@ impl Domain {
         let cpus = self.cpus as u64;
         for &index in &self.order {
             let node = &mut self.nodes[index];
-            node.due_cap = node.account.runnable.min(cpus * window).max(node.account.served);
+            node.due_cap = node
+                .account
+                .runnable
+                .min(cpus * window)
+                .max(node.account.served);
             node.rate_cap = node.account.tasks.min(cpus * RATE_ONE);
         }
         for &index in self.order.iter().rev() {
@@ -461,7 +505,11 @@ impl Domain {
 
     /// Divides service and rates, parents before children.
     fn divide(&mut self, window: u64) {
-        let served: u64 = self.order.iter().map(|&i| self.nodes[i].account.served).sum();
+        let served: u64 = self
+            .order
+            .iter()
+            .map(|&i| self.nodes[i].account.served)
+            .sum();
         self.update_capacity(served, window);
         let root = &mut self.nodes[GroupId::ROOT.index()];
         root.due = served;
@@ -480,7 +528,11 @@ impl Domain {
         let wanted = self.nodes[GroupId::ROOT.index()].due_cap;
         let contended = wanted > served + served / 8;
         let measured = mul_div(served, RATE_ONE, window);
-        let target = if contended { measured.clamp(RATE_ONE / 64, all) } else { all };
+        let target = if contended {
+            measured.clamp(RATE_ONE / 64, all)
+        } else {
+            all
+        };
         self.capacity = (3 * self.capacity + target) / 4;
     }
 
@@ -490,13 +542,23 @@ impl Domain {
         let node = &self.nodes[index];
         if own_cap > 0 {
             let weight = GROUP_WEIGHT_DEFAULT.into();
-            self.claims.push(Claim { weight, cap: own_cap, share: 0, id: index as u32 });
+            self.claims.push(Claim {
+                weight,
+                cap: own_cap,
+                share: 0,
+                id: index as u32,
+            });
         }
         for child in &node.children {
             let child = &self.nodes[child.index()];
             if cap(child) > 0 {
                 let (weight, id) = (child.params.weight.into(), child.id.index() as u32);
-                self.claims.push(Claim { weight, cap: cap(child), share: 0, id });
+                self.claims.push(Claim {
+                    weight,
+                    cap: cap(child),
+                    share: 0,
+                    id,
+                });
             }
         }
     }
@@ -568,7 +630,11 @@ impl Domain {
             // Siblings of a leaf are the children of its parent; beside its own children it is
             // one of them.
             let has_children = !node.children.is_empty();
-            let among = if has_children { Some(node.id) } else { node.parent };
+            let among = if has_children {
+                Some(node.id)
+            } else {
+                node.parent
+            };
             if let Some(among) = among {
                 self.nodes[among.index()].pool += forfeited;
             }
@@ -579,14 +645,24 @@ impl Domain {
     fn publish(&mut self, now: u64) {
         let mut changed = false;
         for &index in &self.order {
-            let Node { account, leaf: Some(leaf), .. } = &mut self.nodes[index] else { continue };
+            let Node {
+                account,
+                leaf: Some(leaf),
+                ..
+            } = &mut self.nodes[index]
+            else {
+                continue;
+            };
             if account.tasks == 0 {
                 continue;
             }
             let clock = &account.clock;
             let units = (u128::from(account.tasks) * u128::from(account.unit_weight)) >> 32;
             let units = (units as u64).max(NICE_0_WEIGHT as u64 / 64);
-            let rate = FluidClock::rate_per_unit(account.rate, units).max(1);
+            let mut rate = FluidClock::rate_per_unit(account.rate, units).max(1);
+            if leaf.order() == Order::Fair && account.now.nr > 0 {
+                rate = spread(leaf, &mut self.claims, self.period, rate, account.now.weight);
+            }
             let mut f0 = clock.at(now);
             let error = account.lag - account.now.lag;
             let off = account.now.units > 0 && error.unsigned_abs() > self.config.lag_slack_ns;
@@ -596,7 +672,12 @@ impl Domain {
             let bias = bias(account.lag, account.rate);
             let biased = bias.abs_diff(clock.bias) > 5 * self.config.lag_slack_ns;
             if off || biased || rate.abs_diff(clock.rate) > clock.rate >> RATE_TOLERANCE_SHIFT {
-                account.clock = FluidClock { f0, t0: now, rate, bias };
+                account.clock = FluidClock {
+                    f0,
+                    t0: now,
+                    rate,
+                    bias,
+                };
                 leaf.set_clock(account.clock);
                 changed = true;
             }
@@ -623,6 +704,7 @@ fn observe(leaf: &Leaf, clock: &FluidClock, period: u32, now: u64) -> Option<Obs
         sum.runnable += data.runnable_at(now);
         sum.nr += u64::from(data.nr);
         sum.units += data.units;
+        sum.weight += data.weight;
         sum.generation = sum.generation.wrapping_add(data.generation);
         if data.nr > 0 {
             sum.lag += data.lag_at(clock, now);
@@ -632,6 +714,28 @@ fn observe(leaf: &Leaf, clock: &FluidClock, period: u32, now: u64) -> Option<Obs
         take_back(leaf);
     }
     Some(sum)
+}
+
+/// Returns the rate per unit at which a leaf's fragments together are due what `rate` means for
+/// all their weight, although none is due more CPUs than it has tasks: λ with
+/// Σ_c min(nr_c, λ weight_c) = λ₀ Σ_c weight_c.
+///
+/// That is exact if no two tasks that are each due a whole CPU sit on the same one, to which the
+/// pulling of tasks leads.
+fn spread(leaf: &Leaf, claims: &mut Vec<Claim>, period: u32, rate: u64, weight: u64) -> u64 {
+    claims.clear();
+    for slot in leaf.slots() {
+        let Some(data) = slot.read().filter(|data| data.period == period) else { continue };
+        if data.nr > 0 && data.weight > 0 {
+            let cap = u64::from(data.nr) * RATE_ONE;
+            claims.push(Claim { weight: data.weight, cap, share: 0, id: claims.len() as u32 });
+        }
+    }
+    fill(FluidClock::rate_of(rate, weight), claims);
+    let open = claims.iter().filter(|claim| claim.share < claim.cap);
+    let (share, weight) =
+        open.fold((0, 0), |(share, weight), claim| (share + claim.share, weight + claim.weight));
+    if weight == 0 { rate } else { FluidClock::rate_per_unit(share, weight).max(1) }
 }
 
 /// Tells empty fragments that their lag has gone to those of the group's that are not empty.

@@ -99,7 +99,8 @@ impl Sums {
         if self.weight == 0 {
             return self.zero;
         }
-        self.zero.wrapping_add(self.w_vruntime.div_euclid(self.weight as i64))
+        self.zero
+            .wrapping_add(self.w_vruntime.div_euclid(self.weight as i64))
     }
 
     /// lag ≥ 0 by cross-multiplication (kernel: `vruntime_eligible`).
@@ -189,7 +190,11 @@ impl<K: Copy + Eq + core::fmt::Debug> EevdfQueue<K> {
         let entity = arena.entity_mut(key);
         let delayed = entity.state == TaskState::Delayed;
         entity.state = TaskState::Blocked;
-        entity.min_vruntime_or_vlag = if delayed && feat!(DELAY_ZERO) { lag.min(0) } else { lag };
+        entity.min_vruntime_or_vlag = if delayed && feat!(DELAY_ZERO) {
+            lag.min(0)
+        } else {
+            lag
+        };
         entity.rel_deadline = feat!(PLACE_REL_DEADLINE) && !delayed;
         if entity.rel_deadline {
             entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
@@ -218,7 +223,9 @@ impl<K: Copy + Eq + core::fmt::Debug> EevdfQueue<K> {
         let Some(key) = self.curr else { return false };
         let entity = arena.entity_mut(key);
         let weight = entity.weight();
-        entity.vruntime = entity.vruntime.wrapping_add(calc_delta_fair(delta_ns, weight) as i64);
+        entity.vruntime = entity
+            .vruntime
+            .wrapping_add(calc_delta_fair(delta_ns, weight) as i64);
         let passed = !before(entity.vruntime, entity.deadline);
         if passed {
             let vslice = calc_delta_fair(entity.slice.into(), weight) as i64;
@@ -356,7 +363,11 @@ impl<K: Copy + Eq + core::fmt::Debug> EevdfQueue<K> {
             w_vruntime += i64::from(w) * entity.vruntime.wrapping_sub(self.zero_vruntime);
             weight += u64::from(w);
         }
-        Sums { zero: self.zero_vruntime, w_vruntime, weight }
+        Sums {
+            zero: self.zero_vruntime,
+            w_vruntime,
+            weight,
+        }
     }
 
     /// Returns V − v_i, clamped to the largest slice and a tick (kernel: `entity_lag`). The bound
@@ -364,7 +375,10 @@ impl<K: Copy + Eq + core::fmt::Debug> EevdfQueue<K> {
     fn lag<A: Arena<Key = K>>(&self, arena: &A, key: K, config: &Config) -> i64 {
         let entity = arena.entity(key);
         let largest = self.tree.max_slice(arena).unwrap_or(0).max(entity.slice);
-        let limit = calc_delta_fair(u64::from(largest) + u64::from(config.tick_ns), entity.weight());
+        let limit = calc_delta_fair(
+            u64::from(largest) + u64::from(config.tick_ns),
+            entity.weight(),
+        );
         let lag = self.sums(arena).average().wrapping_sub(entity.vruntime);
         lag.clamp(-(limit as i64), limit as i64)
     }
@@ -500,7 +514,9 @@ impl<K: Copy + Eq + core::fmt::Debug> EevdfQueue<K> {
     /// Chooses between the tree and `curr` (kernel: `pick_eevdf`).
     fn pick_eevdf<A: Arena<Key = K>>(&self, arena: &A, protect: bool) -> Option<K> {
         let sums = self.sums(arena);
-        let curr = self.curr.filter(|&key| sums.is_eligible(arena.entity(key).vruntime));
+        let curr = self
+            .curr
+            .filter(|&key| sums.is_eligible(arena.entity(key).vruntime));
         if let Some(next) = self.next
             && feat!(PICK_BUDDY)
             && sums.is_eligible(arena.entity(next).vruntime)
@@ -514,9 +530,13 @@ impl<K: Copy + Eq + core::fmt::Debug> EevdfQueue<K> {
         {
             return curr;
         }
-        let best = self.tree.first_eligible(arena, |vruntime| sums.is_eligible(vruntime));
+        let best = self
+            .tree
+            .first_eligible(arena, |vruntime| sums.is_eligible(vruntime));
         match (best, curr) {
-            (Some(a), Some(b)) if before(arena.entity(b).deadline, arena.entity(a).deadline) => curr,
+            (Some(a), Some(b)) if before(arena.entity(b).deadline, arena.entity(a).deadline) => {
+                curr
+            }
             (None, None) => self.curr.or_else(|| self.tree.first(arena)),
             _ => best.or(curr),
         }

@@ -45,7 +45,11 @@ pub struct TaskParams {
 impl Default for TaskParams {
     /// Returns the fair class, nice 0, base slice.
     fn default() -> Self {
-        TaskParams { class: Class::Fair, nice: 0, slice_ns: 0 }
+        TaskParams {
+            class: Class::Fair,
+            nice: 0,
+            slice_ns: 0,
+        }
     }
 }
 
@@ -175,7 +179,10 @@ impl<K> Entity<K> {
 
     /// Moves the task to another group; only while it is in no run queue.
     pub fn set_group(&mut self, group: GroupId) {
-        debug_assert!(!matches!(self.state, TaskState::Queued | TaskState::Delayed));
+        debug_assert!(!matches!(
+            self.state,
+            TaskState::Queued | TaskState::Delayed
+        ));
         self.group = group;
         self.min_vruntime_or_vlag = 0;
         self.rel_deadline = false;
@@ -193,18 +200,28 @@ impl<K> Entity<K> {
 
     /// Returns the settings.
     pub fn params(&self) -> TaskParams {
-        TaskParams { class: self.class(), nice: self.nice, slice_ns: self.slice }
+        TaskParams {
+            class: self.class(),
+            nice: self.nice,
+            slice_ns: self.slice,
+        }
     }
 
     /// Changes the settings; only while the task is in no run queue (otherwise:
     /// [`RunQueue::set_params`](crate::RunQueue::set_params)). The lag of a sleeper is kept.
     pub fn set_params(&mut self, params: TaskParams) {
-        debug_assert!(!matches!(self.state, TaskState::Queued | TaskState::Delayed));
+        debug_assert!(!matches!(
+            self.state,
+            TaskState::Queued | TaskState::Delayed
+        ));
         let old_weight = self.weight();
         (self.policy, self.rt_priority) = match params.class {
             Class::Fair => (Policy::Fair, 0),
             Class::Idle => (Policy::Idle, 0),
-            Class::RealTime { priority, policy: RtPolicy::Fifo } => (Policy::RtFifo, priority),
+            Class::RealTime {
+                priority,
+                policy: RtPolicy::Fifo,
+            } => (Policy::RtFifo, priority),
             Class::RealTime { priority, .. } => (Policy::RtRoundRobin, priority),
         };
         self.nice = params.nice;
@@ -220,15 +237,25 @@ impl<K> Entity<K> {
         match self.policy {
             Policy::Fair => Class::Fair,
             Policy::Idle => Class::Idle,
-            Policy::RtFifo => Class::RealTime { priority, policy: RtPolicy::Fifo },
-            Policy::RtRoundRobin => Class::RealTime { priority, policy: RtPolicy::RoundRobin },
+            Policy::RtFifo => Class::RealTime {
+                priority,
+                policy: RtPolicy::Fifo,
+            },
+            Policy::RtRoundRobin => Class::RealTime {
+                priority,
+                policy: RtPolicy::RoundRobin,
+            },
         }
     }
 
     /// Returns the weight that nice and class stand for.
     #[inline]
     pub fn weight(&self) -> u32 {
-        if self.policy == Policy::Idle { IDLE_WEIGHT } else { nice_to_weight(self.nice) }
+        if self.policy == Policy::Idle {
+            IDLE_WEIGHT
+        } else {
+            nice_to_weight(self.nice)
+        }
     }
 
     /// Returns the virtual run time in ns at nice 0; has a meaning only in a `Fair` group.
@@ -248,8 +275,18 @@ mod tests {
 
     #[test]
     fn params_are_checked() {
-        let rt = |priority| Class::RealTime { priority, policy: RtPolicy::Fifo };
-        let with = |class, nice, slice_ns| TaskParams { class, nice, slice_ns }.check();
+        let rt = |priority| Class::RealTime {
+            priority,
+            policy: RtPolicy::Fifo,
+        };
+        let with = |class, nice, slice_ns| {
+            TaskParams {
+                class,
+                nice,
+                slice_ns,
+            }
+            .check()
+        };
         for (result, ok) in [
             (with(Class::Fair, 0, 0), true),
             (with(rt(1), -20, 100_000), true),
@@ -269,7 +306,10 @@ mod tests {
     fn a_sleepers_lag_survives_a_change_of_nice() {
         let mut entity: Entity<u32> = Entity::new(GroupId::ROOT, TaskParams::default());
         entity.min_vruntime_or_vlag = 1500;
-        entity.set_params(TaskParams { nice: 10, ..TaskParams::default() });
+        entity.set_params(TaskParams {
+            nice: 10,
+            ..TaskParams::default()
+        });
         assert_eq!(entity.min_vruntime_or_vlag, 1500 * 1024 / 110);
     }
 }

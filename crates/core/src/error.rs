@@ -8,7 +8,11 @@ pub struct Error(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Invalid { knob: &'static str, given: i64, allowed: &'static str },
+    Invalid {
+        knob: &'static str,
+        given: i64,
+        allowed: &'static str,
+    },
     NoSuchGroup,
     Busy(&'static str),
     TooMany,
@@ -16,7 +20,11 @@ pub(crate) enum Kind {
 
 impl Error {
     pub(crate) fn invalid(knob: &'static str, given: i64, allowed: &'static str) -> Self {
-        Error(Kind::Invalid { knob, given, allowed })
+        Error(Kind::Invalid {
+            knob,
+            given,
+            allowed,
+        })
     }
 
     /// Returns whether a value was out of range.
@@ -49,7 +57,11 @@ impl From<Kind> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Kind::Invalid { knob, given, allowed } => {
+            Kind::Invalid {
+                knob,
+                given,
+                allowed,
+            } => {
                 write!(f, "{knob} is {given}; allowed: {allowed}")
             }
             Kind::NoSuchGroup => f.write_str("the group does not exist"),

@@ -57,7 +57,10 @@ mod tests {
     fn names_are_unique_and_documented() {
         for (i, (name, _, doc)) in FEATURES.iter().enumerate() {
             assert!(!doc.is_empty(), "{name}");
-            assert!(FEATURES[..i].iter().all(|(other, ..)| other != name), "{name}");
+            assert!(
+                FEATURES[..i].iter().all(|(other, ..)| other != name),
+                "{name}"
+            );
         }
     }
 }

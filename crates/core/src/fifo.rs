@@ -17,7 +17,11 @@ pub struct FifoList<K> {
 impl<K> Default for FifoList<K> {
     /// Returns an empty list.
     fn default() -> Self {
-        FifoList { head: None, tail: None, len: 0 }
+        FifoList {
+            head: None,
+            tail: None,
+            len: 0,
+        }
     }
 }
 
@@ -80,7 +84,11 @@ impl<K: Copy + Eq> FifoList<K> {
         }
         let key = self.head?;
         self.len -= 1;
-        self.head = if self.len == 0 { None } else { arena.entity(key).right };
+        self.head = if self.len == 0 {
+            None
+        } else {
+            arena.entity(key).right
+        };
         Some(key)
     }
 

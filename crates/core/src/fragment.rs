@@ -79,7 +79,9 @@ pub(crate) struct Fragment<K> {
     pub(crate) nr: u32,
     /// Runnable tasks of all classes.
     pub(crate) nr_running: u32,
-    /// U: total weight of the `nr` tasks.
+    /// Total weight of the `nr` tasks.
+    weight: u64,
+    /// U: the part of `weight` that can be served at the present rate.
     units: u64,
     /// U when the node was keyed.
     keyed_units: u64,
@@ -116,6 +118,7 @@ impl<K> Fragment<K> {
             queue,
             nr: 0,
             nr_running: 0,
+            weight: 0,
             units: 0,
             keyed_units: 0,
             lag: 0,
@@ -144,12 +147,21 @@ impl<K> Fragment<K> {
 
     /// X as used for keys: not 0, and not above the one CPU that it can have here.
     fn key_rate(&self) -> u64 {
-        if self.clock.rate == 0 { UNKNOWN_RATE } else { self.rate().clamp(MIN_KEY_RATE, RATE_ONE) }
+        if self.clock.rate == 0 {
+            UNKNOWN_RATE
+        } else {
+            self.rate().clamp(MIN_KEY_RATE, RATE_ONE)
+        }
     }
 
-    /// U: total weight of the runnable tasks of the fair class.
-    pub(crate) fn units(&self) -> u64 {
-        self.units
+    /// Total weight of the runnable tasks of the fair class.
+    pub(crate) fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    fn set_weight(&mut self, nr: u32, weight: u64) {
+        (self.nr, self.weight) = (nr, weight);
+        self.units = FluidClock::servable(self.clock.rate, weight, nr);
     }
 
     /// Lag at `now`, without accruing it, and without what it runs uncharged.
@@ -249,7 +261,11 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         if self.index[index] != NONE {
             return;
         }
-        let free = self.slab.0.iter().position(|fragment| !fragment.is_attached);
+        let free = self
+            .slab
+            .0
+            .iter()
+            .position(|fragment| !fragment.is_attached);
         let at = free.unwrap_or(self.slab.0.len());
         self.index[index] = at as u32;
         match self.slab.0.get_mut(at) {
@@ -262,7 +278,9 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
 
     /// Forgets a leaf. Returns whether it was attached and without tasks.
     pub(crate) fn detach(&mut self, group: GroupId) -> bool {
-        let Some(at) = self.find(group) else { return false };
+        let Some(at) = self.find(group) else {
+            return false;
+        };
         let fragment = self.fragment_mut(at);
         let delayed = matches!(&fragment.queue, TaskQueue::Fair(queue) if queue.nr_delayed() > 0);
         if fragment.nr_running > 0 || delayed {
@@ -315,12 +333,20 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
 
     /// Time that `curr` has run and is not charged for yet.
     fn uncharged(&self, now: u64) -> i64 {
-        if self.is_running { now.saturating_sub(self.clock) as i64 } else { 0 }
+        if self.is_running {
+            now.saturating_sub(self.clock) as i64
+        } else {
+            0
+        }
     }
 
     /// Lag of a fragment at `now`.
     pub(crate) fn lag_of(&self, at: u32, now: u64) -> i64 {
-        let uncharged = if self.curr == Some(at) { self.uncharged(now) } else { 0 };
+        let uncharged = if self.curr == Some(at) {
+            self.uncharged(now)
+        } else {
+            0
+        };
         self.fragment(at).lag_at(now) - uncharged
     }
 
@@ -389,7 +415,9 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         if version == fragment.version {
             return false;
         }
-        let Some(clock) = fragment.leaf.clock() else { return false };
+        let Some(clock) = fragment.leaf.clock() else {
+            return false;
+        };
         fragment.version = version;
         let old_rate = if fragment.nr > 0 { fragment.rate() } else { 0 };
         let first = fragment.clock == FluidClock::default();
@@ -398,8 +426,12 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
             fragment.fluid = clock.at(now);
         }
         if fragment.nr > 0 {
-            let rate = fragment.rate();
             self.settle(at, now);
+            let rate = {
+                let fragment = self.fragment_mut(at);
+                fragment.set_weight(fragment.nr, fragment.weight);
+                fragment.rate()
+            };
             self.rate_sum = self.rate_sum + rate - old_rate;
         }
         true
@@ -421,7 +453,9 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
 
     /// Follows the coordinator if it has changed something.
     pub(crate) fn follow(&mut self, now: u64) {
-        let Some(&first) = self.active.first() else { return };
+        let Some(&first) = self.active.first() else {
+            return;
+        };
         let epoch = self.fragment(first).leaf.domain().epoch();
         if epoch != self.epoch {
             self.follow_epoch(epoch, now);
@@ -463,15 +497,22 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
 
     /// Changes number and weight of a fragment's runnable tasks. Returns whether it has just
     /// become active.
-    pub(crate) fn set_load(&mut self, at: u32, nr: u32, units: u64, now: u64, config: &Config) -> bool {
+    pub(crate) fn set_load(
+        &mut self,
+        at: u32,
+        nr: u32,
+        weight: u64,
+        now: u64,
+        config: &Config,
+    ) -> bool {
         let fragment = self.fragment_mut(at);
         fragment.runnable += u64::from(fragment.nr) * now.saturating_sub(fragment.runnable_at);
         fragment.runnable_at = fragment.runnable_at.max(now);
         let (was_active, becomes_active) = (fragment.nr > 0, nr > 0);
         if was_active && becomes_active {
-            self.change_units(at, nr, units, now);
+            self.change_weight(at, nr, weight, now);
         } else if becomes_active {
-            self.activate(at, nr, units, now, config);
+            self.activate(at, nr, weight, now, config);
         } else if was_active {
             self.deactivate(at, now);
         }
@@ -479,17 +520,17 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         becomes_active && !was_active
     }
 
-    fn change_units(&mut self, at: u32, nr: u32, units: u64, now: u64) {
+    fn change_weight(&mut self, at: u32, nr: u32, weight: u64, now: u64) {
         let fragment = self.fragment_mut(at);
         if fragment.clock.rate == 0 {
-            (fragment.nr, fragment.units) = (nr, units);
+            fragment.set_weight(nr, weight);
             return;
         }
         let old_rate = fragment.rate();
         self.settle(at, now);
         let fragment = self.fragment_mut(at);
-        (fragment.nr, fragment.units) = (nr, units);
-        let (rate, keyed) = (fragment.rate(), fragment.keyed_units);
+        fragment.set_weight(nr, weight);
+        let (rate, units, keyed) = (fragment.rate(), fragment.units, fragment.keyed_units);
         self.rate_sum = self.rate_sum + rate - old_rate;
         // Keys follow the rate roughly: an error of a third delays a turn by a third.
         if 4 * units > 5 * keyed || 5 * units < 4 * keyed {
@@ -497,7 +538,7 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         }
     }
 
-    fn activate(&mut self, at: u32, nr: u32, units: u64, now: u64, config: &Config) {
+    fn activate(&mut self, at: u32, nr: u32, weight: u64, now: u64, config: &Config) {
         self.advance(now);
         self.refresh(at, now);
         let (slot_taken, position) = (self.slot_taken(at), self.active.len() as u32);
@@ -505,7 +546,7 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         if slot_taken {
             fragment.lag = 0;
         }
-        (fragment.nr, fragment.units) = (nr, units);
+        fragment.set_weight(nr, weight);
         fragment.fluid = fragment.clock.at(now);
         fragment.node.slice = config.slice(fragment.leaf.slice_ns());
         fragment.request = fragment.node.slice.into();
@@ -538,7 +579,8 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         let fragment = self.fragment_mut(at);
         fragment.generation = fragment.generation.wrapping_add(1);
         let (lag, rate, hole) = (fragment.lag, fragment.rate(), fragment.active_at);
-        (fragment.nr, fragment.units, fragment.active_at) = (0, 0, NONE);
+        fragment.set_weight(0, 0);
+        fragment.active_at = NONE;
         self.lag_sum -= lag;
         self.rate_sum -= rate;
         self.active.swap_remove(hole as usize);
@@ -601,7 +643,9 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
 
     fn best(&self, now: u64) -> Option<u32> {
         let eligible = |vruntime| !before(now as i64, vruntime);
-        self.tree.first_eligible(&self.slab, eligible).or_else(|| self.tree.first(&self.slab))
+        self.tree
+            .first_eligible(&self.slab, eligible)
+            .or_else(|| self.tree.first(&self.slab))
     }
 
     fn begin_turn(&mut self, at: u32, old: Option<u32>, now: u64, config: &Config) {
@@ -670,6 +714,7 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
             lag: fragment.lag - fragment.pending as i64,
             fluid: fragment.fluid,
             units: fragment.units,
+            weight: fragment.weight,
             running_since: if runs { self.clock } else { NOT_RUNNING },
             charged: fragment.charged + fragment.pending,
             runnable: fragment.runnable,
@@ -708,9 +753,17 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         self.tree.validate(&self.slab);
         let waiting: usize = self.slab.0.iter().map(|f| f.queue.nr_waiting()).sum();
         assert_eq!(waiting, self.nr_waiting as usize);
-        let in_tree = self.active.iter().filter(|&&at| self.fragment(at).in_tree).count();
+        let in_tree = self
+            .active
+            .iter()
+            .filter(|&&at| self.fragment(at).in_tree)
+            .count();
         assert_eq!(in_tree, self.tree.len());
-        let outside = self.active.iter().filter(|&&at| Some(at) == self.curr).count();
+        let outside = self
+            .active
+            .iter()
+            .filter(|&&at| Some(at) == self.curr)
+            .count();
         assert_eq!(in_tree + outside, self.active.len());
         let rate: u64 = self.active.iter().map(|&at| self.fragment(at).rate()).sum();
         assert_eq!(rate, self.rate_sum);
@@ -719,6 +772,10 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
             .iter()
             .map(|&at| self.fragment(at).lag_at(self.at) + self.fragment(at).pending as i64)
             .sum();
-        assert!((lag - self.lag_sum).abs() < 1_000_000, "{lag} {}", self.lag_sum);
+        assert!(
+            (lag - self.lag_sum).abs() < 1_000_000,
+            "{lag} {}",
+            self.lag_sum
+        );
     }
 }

@@ -59,6 +59,10 @@ impl Default for GroupParams {
     /// Returns weight 100, [`Order::Fifo`], and [`TaskParams::default`].
     fn default() -> Self {
         let (order, task) = (Order::Fifo, TaskParams::default());
-        GroupParams { weight: GROUP_WEIGHT_DEFAULT, order, task }
+        GroupParams {
+            weight: GROUP_WEIGHT_DEFAULT,
+            order,
+            task,
+        }
     }
 }

@@ -72,14 +72,34 @@ impl FluidClock {
 
     /// Returns the step of F that gives `due_ns` to `units` of weight.
     pub(crate) fn step(due_ns: i64, units: u64) -> i64 {
-        let step = mul_div(due_ns.unsigned_abs(), 1 << (FLUID_BITS + UNIT_BITS), units.max(1));
-        if due_ns < 0 { -(step as i64) } else { step as i64 }
+        let step = mul_div(
+            due_ns.unsigned_abs(),
+            1 << (FLUID_BITS + UNIT_BITS),
+            units.max(1),
+        );
+        if due_ns < 0 {
+            -(step as i64)
+        } else {
+            step as i64
+        }
     }
 
     /// Returns the rate of a fragment of `units`, × 2^32.
     #[inline]
     pub(crate) fn rate_of(rate: u64, units: u64) -> u64 {
         rate.saturating_mul(units) >> UNIT_BITS
+    }
+
+    /// Returns the part of a fragment's weight that can be served: `nr` tasks are not due more
+    /// than `nr` CPUs, however heavy they are.
+    #[inline]
+    pub(crate) fn servable(rate: u64, weight: u64, nr: u32) -> u64 {
+        let most = u64::from(nr) * RATE_ONE;
+        if Self::rate_of(rate, weight) <= most {
+            weight
+        } else {
+            mul_div(most, 1 << UNIT_BITS, rate)
+        }
     }
 
     /// Returns the rate per 1024 units of weight when `units` share `rate`.
@@ -97,8 +117,11 @@ pub(crate) struct SlotData {
     pub(crate) lag: i64,
     /// Reading of the fluid clock up to which `lag` is accrued.
     pub(crate) fluid: u64,
-    /// Total weight of the runnable tasks.
+    /// Total weight of the runnable tasks, as far as they can be served: see
+    /// [`FluidClock::servable`].
     pub(crate) units: u64,
+    /// Total weight of the runnable tasks.
+    pub(crate) weight: u64,
     /// Time up to which the running fragment is charged; [`NOT_RUNNING`] otherwise.
     pub(crate) running_since: u64,
     /// Service charged to fair-class tasks, in ns, since the attach.
@@ -120,7 +143,11 @@ pub(crate) const NOT_RUNNING: u64 = u64::MAX;
 impl SlotData {
     /// Time that the running fragment has run since it was charged last.
     pub(crate) fn running_ns(&self, now: u64) -> u64 {
-        if self.running_since == NOT_RUNNING { 0 } else { now.saturating_sub(self.running_since) }
+        if self.running_since == NOT_RUNNING {
+            0
+        } else {
+            now.saturating_sub(self.running_since)
+        }
     }
 
     pub(crate) fn lag_at(&self, clock: &FluidClock, now: u64) -> i64 {
@@ -141,7 +168,7 @@ impl SlotData {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Slot {
-    data: SeqCell<9>,
+    data: SeqCell<10>,
     /// Generation of an empty fragment whose lag the coordinator has taken back.
     pub(crate) taken: AtomicU32,
     /// Runnable tasks of all classes.
@@ -157,14 +184,17 @@ pub(crate) struct Slot {
 impl Slot {
     fn new() -> Self {
         let slot = Slot {
-            data: SeqCell::new([0; 9]),
+            data: SeqCell::new([0; 10]),
             taken: AtomicU32::new(0),
             nr_running: AtomicU32::new(0),
             nr_waiting: AtomicU32::new(0),
             usage: AtomicU64::new(0),
             vruntime: AtomicI64::new(0),
         };
-        slot.write(&SlotData { running_since: NOT_RUNNING, ..SlotData::default() });
+        slot.write(&SlotData {
+            running_since: NOT_RUNNING,
+            ..SlotData::default()
+        });
         slot
     }
 
@@ -174,6 +204,7 @@ impl Slot {
             data.lag as u64,
             data.fluid,
             data.units,
+            data.weight,
             data.running_since,
             data.charged,
             data.runnable,
@@ -184,12 +215,23 @@ impl Slot {
     }
 
     pub(crate) fn read(&self) -> Option<SlotData> {
-        let [lag, fluid, units, running_since, charged, runnable, runnable_at, nr, period] =
-            self.data.read()?;
+        let [
+            lag,
+            fluid,
+            units,
+            weight,
+            running_since,
+            charged,
+            runnable,
+            runnable_at,
+            nr,
+            period,
+        ] = self.data.read()?;
         Some(SlotData {
             lag: lag as i64,
             fluid,
             units,
+            weight,
             running_since,
             charged,
             runnable,
@@ -253,7 +295,10 @@ impl Leaf {
 
     /// Returns the number of the group's own tasks that are runnable, all CPUs together.
     pub fn nr_running(&self) -> usize {
-        self.slots.iter().map(|slot| slot.nr_running.load(Relaxed) as usize).sum()
+        self.slots
+            .iter()
+            .map(|slot| slot.nr_running.load(Relaxed) as usize)
+            .sum()
     }
 
     #[inline]
@@ -288,12 +333,19 @@ impl Leaf {
     #[inline]
     pub(crate) fn clock(&self) -> Option<FluidClock> {
         let [f0, t0, rate, bias] = self.clock.read()?;
-        Some(FluidClock { f0, t0, rate, bias: bias as i64 })
+        Some(FluidClock {
+            f0,
+            t0,
+            rate,
+            bias: bias as i64,
+        })
     }
 
     pub(crate) fn set_clock(&self, clock: FluidClock) {
-        self.clock.write([clock.f0, clock.t0, clock.rate, clock.bias as u64]);
-        self.version.store(self.version.load(Relaxed).wrapping_add(1), Relaxed);
+        self.clock
+            .write([clock.f0, clock.t0, clock.rate, clock.bias as u64]);
+        self.version
+            .store(self.version.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
     /// Returns a virtual time that some CPU of this group has reached.
@@ -375,7 +427,8 @@ impl DomainShared {
     /// Records that competition has ended; `sole` is the group that is left, if any.
     pub(crate) fn settle(&self, sole: Option<GroupId>) {
         self.next_tick.store(NEVER, Relaxed);
-        self.sole.store(sole.map_or(NOBODY, |id| id.index() as u32), Relaxed);
+        self.sole
+            .store(sole.map_or(NOBODY, |id| id.index() as u32), Relaxed);
     }
 
     /// Tells that `group` has runnable tasks. The second group to do so starts the coordinator.
@@ -410,7 +463,12 @@ mod tests {
     fn fluid_clock_gives_what_the_rate_says() {
         // 3 tasks of weight 1024 share half a CPU for 6 ms: 1 ms each.
         let rate = FluidClock::rate_per_unit(RATE_ONE / 2, 3 * 1024);
-        let clock = FluidClock { f0: u64::MAX - 5, t0: 1000, rate, bias: 0 };
+        let clock = FluidClock {
+            f0: u64::MAX - 5,
+            t0: 1000,
+            rate,
+            bias: 0,
+        };
         let due = |units| FluidClock::due(clock.at(1000), clock.at(6_001_000), units);
         assert!((due(1024) - 1_000_000).abs() <= 1, "{}", due(1024));
         assert!((due(3072) - 3_000_000).abs() <= 1);
@@ -426,6 +484,7 @@ mod tests {
             lag: -5,
             fluid: u64::MAX,
             units: 7,
+            weight: 8,
             running_since: 100,
             charged: 50,
             runnable: 10,

@@ -29,7 +29,14 @@ pub(crate) struct RtQueue<K> {
 impl<K: Copy + Eq> RtQueue<K> {
     pub(crate) fn new() -> Self {
         let lists = array::from_fn(|_| FifoList::new());
-        RtQueue { lists, bitmap: 0, len: 0, time: 0, period_start: 0, throttled: false }
+        RtQueue {
+            lists,
+            bitmap: 0,
+            len: 0,
+            time: 0,
+            period_start: 0,
+            throttled: false,
+        }
     }
 
     #[inline]
@@ -44,7 +51,11 @@ impl<K: Copy + Eq> RtQueue<K> {
     /// Returns the highest priority that waits, 0 if none does.
     #[inline]
     pub(crate) fn top(&self) -> u8 {
-        if self.bitmap == 0 { 0 } else { 127 - self.bitmap.leading_zeros() as u8 }
+        if self.bitmap == 0 {
+            0
+        } else {
+            127 - self.bitmap.leading_zeros() as u8
+        }
     }
 
     /// Returns the first task of the highest priority.
@@ -123,7 +134,9 @@ impl<K: Copy + Eq> RtQueue<K> {
             return;
         }
         self.period_start += periods * config.rt_period_ns;
-        self.time = self.time.saturating_sub(periods.saturating_mul(config.rt_runtime_ns));
+        self.time = self
+            .time
+            .saturating_sub(periods.saturating_mul(config.rt_runtime_ns));
         self.throttled &= self.time >= config.rt_runtime_ns;
     }
 }

@@ -24,7 +24,10 @@ pub(crate) struct SeqCell<const N: usize> {
 
 impl<const N: usize> SeqCell<N> {
     pub(crate) fn new(words: [u64; N]) -> Self {
-        SeqCell { seq: AtomicU32::new(0), words: words.map(AtomicU64::new) }
+        SeqCell {
+            seq: AtomicU32::new(0),
+            words: words.map(AtomicU64::new),
+        }
     }
 
     /// Writes all words.

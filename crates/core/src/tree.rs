@@ -19,7 +19,11 @@ pub struct Tree<K> {
 impl<K> Default for Tree<K> {
     /// Returns an empty tree.
     fn default() -> Self {
-        Tree { root: None, len: 0, seq: 0 }
+        Tree {
+            root: None,
+            len: 0,
+            seq: 0,
+        }
     }
 }
 
@@ -81,19 +85,22 @@ impl<K: Copy + Eq> Tree<K> {
 
     /// Returns the least `vruntime` in the tree.
     pub fn min_vruntime<A: Arena<Key = K> + ?Sized>(&self, arena: &A) -> Option<i64> {
-        self.root.map(|root| arena.entity(root).min_vruntime_or_vlag)
+        self.root
+            .map(|root| arena.entity(root).min_vruntime_or_vlag)
     }
 
     /// Returns the least slice in the tree in ns, rounded down to 2048 ns.
     #[inline]
     pub fn min_slice<A: Arena<Key = K> + ?Sized>(&self, arena: &A) -> Option<u32> {
-        self.root.map(|root| u32::from(arena.entity(root).min_slice) * SLICE_UNIT_NS)
+        self.root
+            .map(|root| u32::from(arena.entity(root).min_slice) * SLICE_UNIT_NS)
     }
 
     /// Returns the largest slice in the tree in ns, rounded up to 2048 ns.
     #[inline]
     pub fn max_slice<A: Arena<Key = K> + ?Sized>(&self, arena: &A) -> Option<u32> {
-        self.root.map(|root| u32::from(arena.entity(root).max_slice) * SLICE_UNIT_NS)
+        self.root
+            .map(|root| u32::from(arena.entity(root).max_slice) * SLICE_UNIT_NS)
     }
 
     /// Returns the entity with the least `vruntime`.
@@ -127,7 +134,11 @@ impl<K: Copy + Eq> Tree<K> {
     }
 
     /// Visits the entities in order until `visit` returns `false`.
-    pub fn for_each<A: Arena<Key = K> + ?Sized>(&self, arena: &A, mut visit: impl FnMut(K) -> bool) {
+    pub fn for_each<A: Arena<Key = K> + ?Sized>(
+        &self,
+        arena: &A,
+        mut visit: impl FnMut(K) -> bool,
+    ) {
         walk(arena, self.root, &mut visit);
     }
 
@@ -179,11 +190,16 @@ fn update<A: Arena + ?Sized>(arena: &mut A, key: A::Key) {
 #[inline]
 fn own_slice(slice_ns: u32) -> (u16, u16) {
     let (down, up) = (slice_ns / SLICE_UNIT_NS, slice_ns.div_ceil(SLICE_UNIT_NS));
-    (down.min(u16::MAX.into()) as u16, up.min(u16::MAX.into()) as u16)
+    (
+        down.min(u16::MAX.into()) as u16,
+        up.min(u16::MAX.into()) as u16,
+    )
 }
 
 fn rotate_right<A: Arena + ?Sized>(arena: &mut A, key: A::Key) -> A::Key {
-    let Some(up) = arena.entity(key).left else { return key };
+    let Some(up) = arena.entity(key).left else {
+        return key;
+    };
     arena.entity_mut(key).left = arena.entity(up).right;
     update(arena, key);
     arena.entity_mut(up).right = Some(key);
@@ -192,7 +208,9 @@ fn rotate_right<A: Arena + ?Sized>(arena: &mut A, key: A::Key) -> A::Key {
 }
 
 fn rotate_left<A: Arena + ?Sized>(arena: &mut A, key: A::Key) -> A::Key {
-    let Some(up) = arena.entity(key).right else { return key };
+    let Some(up) = arena.entity(key).right else {
+        return key;
+    };
     arena.entity_mut(key).right = arena.entity(up).left;
     update(arena, key);
     arena.entity_mut(up).left = Some(key);
@@ -238,18 +256,16 @@ fn insert<A: Arena + ?Sized>(arena: &mut A, node: Option<A::Key>, key: A::Key) -
     balance(arena, at)
 }
 
-fn remove<A: Arena + ?Sized>(
-    arena: &mut A,
-    node: Option<A::Key>,
-    key: A::Key,
-) -> Option<A::Key> {
+fn remove<A: Arena + ?Sized>(arena: &mut A, node: Option<A::Key>, key: A::Key) -> Option<A::Key> {
     let Some(at) = node else {
         debug_assert!(false, "{key:?} is not in the tree");
         return None;
     };
     let (left, right) = (arena.entity(at).left, arena.entity(at).right);
     if at == key {
-        let (Some(left), Some(right)) = (left, right) else { return left.or(right) };
+        let (Some(left), Some(right)) = (left, right) else {
+            return left.or(right);
+        };
         let (rest, successor) = remove_first(arena, right);
         let entity = arena.entity_mut(successor);
         (entity.left, entity.right) = (Some(left), rest);
@@ -265,7 +281,9 @@ fn remove<A: Arena + ?Sized>(
 
 /// Takes the first node out of the subtree at `at`; returns the rest and that node.
 fn remove_first<A: Arena + ?Sized>(arena: &mut A, at: A::Key) -> (Option<A::Key>, A::Key) {
-    let Some(left) = arena.entity(at).left else { return (arena.entity(at).right, at) };
+    let Some(left) = arena.entity(at).left else {
+        return (arena.entity(at).right, at);
+    };
     let (rest, first) = remove_first(arena, left);
     arena.entity_mut(at).left = rest;
     (Some(balance(arena, at)), first)
@@ -311,7 +329,12 @@ mod tests {
 
     /// One step: which task to toggle, its new deadline, vruntime and slice.
     fn step() -> impl Strategy<Value = (u32, i64, i64, u32)> {
-        (0u32..40, -20i64..20, -20i64..20, (1u32..9).prop_map(|s| s * SLICE_UNIT_NS))
+        (
+            0u32..40,
+            -20i64..20,
+            -20i64..20,
+            (1u32..9).prop_map(|s| s * SLICE_UNIT_NS),
+        )
     }
 
     proptest! {

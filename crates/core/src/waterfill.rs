@@ -28,7 +28,9 @@ pub struct Claim {
 /// that the sum is exact. Reorders the claims; takes O(n log n) and does not allocate.
 /// Amounts and caps must be below 2^63, weights below 2^32.
 pub fn fill(amount: u64, claims: &mut [Claim]) -> u64 {
-    let total: u64 = claims.iter().fold(0, |sum, claim| sum.saturating_add(claim.cap));
+    let total: u64 = claims
+        .iter()
+        .fold(0, |sum, claim| sum.saturating_add(claim.cap));
     if total <= amount {
         claims.iter_mut().for_each(|claim| claim.share = claim.cap);
         return amount - total;
@@ -60,7 +62,12 @@ mod tests {
     fn shares(amount: u64, claims: &[(u64, u64)]) -> (Vec<u64>, u64) {
         let mut claims: Vec<Claim> = (0..)
             .zip(claims)
-            .map(|(id, &(weight, cap))| Claim { weight, cap, share: 0, id })
+            .map(|(id, &(weight, cap))| Claim {
+                weight,
+                cap,
+                share: 0,
+                id,
+            })
             .collect();
         let rest = fill(amount, &mut claims);
         claims.sort_by_key(|claim| claim.id);
@@ -70,9 +77,15 @@ mod tests {
     #[test]
     fn known_cases() {
         assert_eq!(shares(100, &[(3, 100), (1, 100)]), (Vec::from([75, 25]), 0));
-        assert_eq!(shares(200, &[(100, 100), (1, 200)]), (Vec::from([100, 100]), 0));
+        assert_eq!(
+            shares(200, &[(100, 100), (1, 200)]),
+            (Vec::from([100, 100]), 0)
+        );
         assert_eq!(shares(200, &[(1, 50), (1, 20)]), (Vec::from([50, 20]), 130));
-        assert_eq!(shares(90, &[(1, 10), (1, 100), (3, 100)]), (Vec::from([10, 20, 60]), 0));
+        assert_eq!(
+            shares(90, &[(1, 10), (1, 100), (3, 100)]),
+            (Vec::from([10, 20, 60]), 0)
+        );
         assert_eq!(shares(5, &[]), (Vec::new(), 5));
     }
 

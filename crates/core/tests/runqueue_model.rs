@@ -101,23 +101,45 @@ struct History {
 
 impl History {
     fn new() -> Self {
-        let config = Config { min_charge_ns: 0, rt_period_ns: 20 * MS, rt_runtime_ns: 15 * MS, ..Config::for_cpus(1) };
+        let config = Config {
+            min_charge_ns: 0,
+            rt_period_ns: 20 * MS,
+            rt_runtime_ns: 15 * MS,
+            ..Config::for_cpus(1)
+        };
         let mut domain = Domain::new(1, config.clone());
         let mut rq = RunQueue::new(0, 1, config.clone());
         let mut ids = vec![GroupId::ROOT];
         for (position, &(parent, weight)) in TREE.iter().enumerate().skip(1) {
-            let order = if position == 4 { Order::Fair } else { Order::Fifo };
-            let params = GroupParams { weight, order, ..GroupParams::default() };
+            let order = if position == 4 {
+                Order::Fair
+            } else {
+                Order::Fifo
+            };
+            let params = GroupParams {
+                weight,
+                order,
+                ..GroupParams::default()
+            };
             ids.push(domain.create(ids[parent], params).unwrap());
         }
-        ids.iter().for_each(|&id| rq.attach(domain.leaf(id).unwrap()));
+        ids.iter()
+            .for_each(|&id| rq.attach(domain.leaf(id).unwrap()));
         let mut arena = VecArena::new();
-        let task = |i: usize| Task { group: i % GROUPS, class: Class::Fair, at: At::Out, rr_left: 0 };
+        let task = |i: usize| Task {
+            group: i % GROUPS,
+            class: Class::Fair,
+            at: At::Out,
+            rr_left: 0,
+        };
         let tasks: Vec<Task> = (0..TASKS).map(task).collect();
         for task in &tasks {
             arena.insert(Entity::new(ids[task.group], TaskParams::default()));
         }
-        let group = |&(_, weight): &(usize, u32)| Group { weight, ..Group::default() };
+        let group = |&(_, weight): &(usize, u32)| Group {
+            weight,
+            ..Group::default()
+        };
         History {
             now: 0,
             ids,
@@ -145,7 +167,10 @@ impl History {
     }
 
     fn nr_running(&self) -> usize {
-        self.tasks.iter().filter(|task| matches!(task.at, At::Waiting | At::Running)).count()
+        self.tasks
+            .iter()
+            .filter(|task| matches!(task.at, At::Waiting | At::Running))
+            .count()
     }
 
     fn has_lower(&self) -> bool {
@@ -174,7 +199,9 @@ impl History {
         if self.is_fair(task) {
             self.groups[self.tasks[task].group].nr += 1;
         }
-        let resched = self.rq.enqueue(&mut self.arena, task as u32, kind, self.now);
+        let resched = self
+            .rq
+            .enqueue(&mut self.arena, task as u32, kind, self.now);
         if resched.is_needed() {
             self.turn_unknown = true;
         }
@@ -229,7 +256,9 @@ impl History {
         if self.domain.shared().tick_due(self.now) {
             self.tick_domain();
         }
-        let over = self.picked.is_some_and(|picked| self.now >= picked.slice_end);
+        let over = self
+            .picked
+            .is_some_and(|picked| self.now >= picked.slice_end);
         if self.rq.tick(&mut self.arena, self.now).is_needed() {
             self.switch(Outcome::Preempted);
         } else if over {
@@ -279,7 +308,10 @@ impl History {
         self.tasks[task].at = At::Waiting;
         let to_front = outcome == Outcome::Preempted
             && match self.tasks[task].class {
-                Class::RealTime { policy: RtPolicy::Fifo, .. } => true,
+                Class::RealTime {
+                    policy: RtPolicy::Fifo,
+                    ..
+                } => true,
                 Class::RealTime { .. } => self.tasks[task].rr_left > 0,
                 _ => self.now < picked.slice_end,
             };
@@ -287,22 +319,35 @@ impl History {
             self.tasks[task].rr_left = self.config.rr_slice_ns;
         }
         let queue = self.queue_of(task);
-        if to_front { queue.push_front(task) } else { queue.push_back(task) }
+        if to_front {
+            queue.push_front(task)
+        } else {
+            queue.push_back(task)
+        }
     }
 
     fn check_pick(&mut self, picked: Option<Picked<u32>>) {
         let picked = picked.map(|picked| picked.key as usize);
         self.roll_rt();
-        let top = (0..100).rev().find(|&priority| !self.rt[priority].is_empty());
+        let top = (0..100)
+            .rev()
+            .find(|&priority| !self.rt[priority].is_empty());
         let expected = match top {
             Some(priority) if !(self.has_lower() && self.rt_throttled) => {
                 self.rt[priority].front().copied()
             }
             _ if self.groups.iter().any(|group| group.nr > 0) => {
                 let task = picked.expect("a fair task is runnable");
-                assert!(self.is_fair(task), "task {task} of a lower class was picked");
+                assert!(
+                    self.is_fair(task),
+                    "task {task} of a lower class was picked"
+                );
                 let group = self.tasks[task].group;
-                if group == 4 { Some(task) } else { self.groups[group].waiting.front().copied() }
+                if group == 4 {
+                    Some(task)
+                } else {
+                    self.groups[group].waiting.front().copied()
+                }
             }
             _ => self.idle.front().copied(),
         };
@@ -321,14 +366,21 @@ impl History {
         // The first tick asks for reports, the second takes the origin.
         self.warm = if next.is_none() { 0 } else { self.warm + 1 };
         if self.warm <= 2 || window == 0 {
-            self.groups.iter_mut().for_each(|group| (group.lag, group.pool) = (0.0, 0.0));
+            self.groups
+                .iter_mut()
+                .for_each(|group| (group.lag, group.pool) = (0.0, 0.0));
             self.rq.publish(&mut self.arena, self.now);
         } else {
             self.account(window);
             for (group, id) in self.groups.iter().zip(&self.ids) {
                 let lag = self.domain.lag(*id).unwrap() as f64;
                 let tolerance = 50.0 * self.ticks as f64;
-                assert!((lag - group.lag).abs() <= tolerance, "{lag} {} {:?}", group.lag, self.groups);
+                assert!(
+                    (lag - group.lag).abs() <= tolerance,
+                    "{lag} {} {:?}",
+                    group.lag,
+                    self.groups
+                );
             }
         }
         for group in &mut self.groups {
@@ -376,14 +428,27 @@ impl History {
         let own = (own.runnable as f64).min(window).max(own.served as f64);
         let mut claims = vec![(i, 100.0, own)];
         for child in (1..GROUPS).filter(|&child| TREE[child].0 == i) {
-            claims.push((child, f64::from(self.groups[child].weight), self.cap(child, window)));
+            claims.push((
+                child,
+                f64::from(self.groups[child].weight),
+                self.cap(child, window),
+            ));
         }
         let amount = amount + std::mem::take(&mut self.groups[i].pool);
-        let total = |level: f64| claims.iter().map(|(_, w, cap)| (w * level).min(*cap)).sum::<f64>();
+        let total = |level: f64| {
+            claims
+                .iter()
+                .map(|(_, w, cap)| (w * level).min(*cap))
+                .sum::<f64>()
+        };
         let (mut low, mut high) = (0.0, 1e12);
         for _ in 0..200 {
             let middle = (low + high) / 2.0;
-            if total(middle) < amount.max(0.0) { low = middle } else { high = middle }
+            if total(middle) < amount.max(0.0) {
+                low = middle
+            } else {
+                high = middle
+            }
         }
         let rest = amount - total(high).min(amount.max(0.0));
         if i > 0 {
@@ -393,7 +458,11 @@ impl History {
         }
         for (child, weight, cap) in claims {
             let share = (weight * high).min(cap);
-            if child == i { due[i] = share } else { self.divide(child, share, window, due) }
+            if child == i {
+                due[i] = share
+            } else {
+                self.divide(child, share, window, due)
+            }
         }
     }
 
@@ -401,11 +470,23 @@ impl History {
         let class = match class {
             0..4 => Class::Fair,
             4 => Class::Idle,
-            5 => Class::RealTime { priority: 10, policy: RtPolicy::RoundRobin },
-            6 => Class::RealTime { priority: 10, policy: RtPolicy::Fifo },
-            _ => Class::RealTime { priority: 60, policy: RtPolicy::Fifo },
+            5 => Class::RealTime {
+                priority: 10,
+                policy: RtPolicy::RoundRobin,
+            },
+            6 => Class::RealTime {
+                priority: 10,
+                policy: RtPolicy::Fifo,
+            },
+            _ => Class::RealTime {
+                priority: 60,
+                policy: RtPolicy::Fifo,
+            },
         };
-        let params = TaskParams { class, ..TaskParams::default() };
+        let params = TaskParams {
+            class,
+            ..TaskParams::default()
+        };
         match self.tasks[task].at {
             At::Running => {}
             At::Out => {
@@ -426,7 +507,11 @@ impl History {
                     self.tasks[task].at = At::Out;
                 }
                 let key = task as u32;
-                if self.rq.set_params(&mut self.arena, key, params, self.now).is_needed() {
+                if self
+                    .rq
+                    .set_params(&mut self.arena, key, params, self.now)
+                    .is_needed()
+                {
                     self.turn_unknown = true;
                 }
             }
@@ -468,7 +553,14 @@ impl History {
             match op {
                 Op::Wake(task) => {
                     let new = !std::mem::replace(&mut started[task], true);
-                    self.wake(task, if new { EnqueueKind::New } else { EnqueueKind::Wakeup });
+                    self.wake(
+                        task,
+                        if new {
+                            EnqueueKind::New
+                        } else {
+                            EnqueueKind::Wakeup
+                        },
+                    );
                 }
                 Op::Abort(task) => self.abort(task),
                 Op::Run(ns) => self.run(ns),
@@ -495,7 +587,7 @@ impl History {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn agrees_with_the_model(ops in prop::collection::vec(op(), 1..800)) {

@@ -118,8 +118,11 @@ impl<S: Scheduler> Machine<S> {
     /// Handles a CPU's periodic tick, which ends when the CPU is idle.
     pub(crate) fn tick(&mut self, cpu: usize) {
         self.cpus[cpu].is_ticking = false;
-        if self.cpus[cpu].curr.is_some() {
-            self.start_ticking(cpu);
+        let Some(curr) = self.cpus[cpu].curr else {
+            return;
+        };
+        self.start_ticking(cpu);
+        if self.history.machine.ticks_polls || self.tasks[curr.task].spec.is_preemptible {
             self.cpus[cpu].needs_resched |= self.sched.tick(cpu, self.now);
         }
     }

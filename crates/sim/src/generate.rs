@@ -95,6 +95,7 @@ fn machine(rng: &mut Rng, limits: &Limits) -> MachineSpec {
         .collect();
     MachineSpec {
         kick_ns: rng.range(0, 5 * US),
+        ticks_polls: rng.percent(50),
         early_wake_percent: *rng.pick(&[0, 50]),
         ..MachineSpec::new(*rng.pick(&sizes))
     }

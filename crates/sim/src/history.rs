@@ -21,6 +21,8 @@ pub struct MachineSpec {
     pub cpus: u32,
     /// Period of each CPU's tick while it is busy.
     pub tick_ns: u64,
+    /// Whether ticks strike inside polls that cannot be interrupted too.
+    pub ticks_polls: bool,
     /// Period of the coordinator.
     pub coordinator_ns: u64,
     /// Longest time from a kick to an idle CPU until it looks for work.
@@ -31,11 +33,12 @@ pub struct MachineSpec {
 }
 
 impl MachineSpec {
-    /// Makes a machine of `cpus` CPUs with 1 ms ticks and prompt kicks.
+    /// Makes a machine of `cpus` CPUs with 1 ms ticks outside polls and prompt kicks.
     pub const fn new(cpus: u32) -> Self {
         Self {
             cpus,
             tick_ns: 1_000_000,
+            ticks_polls: false,
             coordinator_ns: 1_000_000,
             kick_ns: 2_000,
             early_wake_percent: 0,

@@ -134,13 +134,20 @@ fn check(args: &Check) -> ExitCode {
     println!("seeds {from}..={to}");
     let next = AtomicU64::new(from);
     let has_failed = AtomicBool::new(false);
+    let (switches, virtual_ns) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed > to || has_failed.load(Ordering::Relaxed) && !args.keep_going {
                 return;
             }
-            if let Err(failure) = run_history(cut_history(seed, &cut), args.trace) {
+            let result = run_history(cut_history(seed, &cut), args.trace);
+            let stats = result
+                .as_ref()
+                .map_or_else(|f| &f.report.stats, |r| &r.stats);
+            switches.fetch_add(stats.switches, Ordering::Relaxed);
+            virtual_ns.fetch_add(stats.elapsed_ns, Ordering::Relaxed);
+            if let Err(failure) = result {
                 if args.keep_going {
                     has_failed.store(true, Ordering::Relaxed);
                     println!("seed {seed}: {}", failure.violation);
@@ -161,7 +168,11 @@ fn check(args: &Check) -> ExitCode {
     if has_failed.load(Ordering::Relaxed) {
         return ExitCode::FAILURE;
     }
-    println!("all promises kept");
+    println!(
+        "no promise broken in {} switches, {:.1} s of virtual time",
+        switches.into_inner(),
+        virtual_ns.into_inner() as f64 / 1e9
+    );
     ExitCode::SUCCESS
 }
 

@@ -45,11 +45,16 @@ impl<A: Arena> RunQueue<A> {
         now: u64,
     ) -> Resched {
         let entity = arena.entity_mut(key);
-        debug_assert!(entity.state != TaskState::Queued, "{key:?} is queued already");
+        debug_assert!(
+            entity.state != TaskState::Queued,
+            "{key:?} is queued already"
+        );
         debug_assert!(entity.state != TaskState::Delayed || entity.cpu == self.cpu as u16);
         entity.cpu = self.cpu as u16;
         let (group, policy) = (entity.group, entity.policy);
-        let Some(at) = self.fair.find(group) else { panic!("{group:?} is not attached") };
+        let Some(at) = self.fair.find(group) else {
+            panic!("{group:?} is not attached")
+        };
         self.nr_running += 1;
         self.fair.fragment_mut(at).nr_running += 1;
         let resched = match policy {
@@ -71,7 +76,7 @@ impl<A: Arena> RunQueue<A> {
     ) -> Resched {
         let config = &self.config;
         let fragment = self.fair.fragment_mut(at);
-        let (nr, units) = (fragment.nr + 1, fragment.units());
+        let (nr, weight) = (fragment.nr + 1, fragment.weight());
         let (added, wins) = match &mut fragment.queue {
             TaskQueue::Fifo(list) => {
                 list.push_back(arena, key);
@@ -87,7 +92,7 @@ impl<A: Arena> RunQueue<A> {
             }
         };
         self.fair.nr_waiting += 1;
-        let is_first = self.fair.set_load(at, nr, units + added, now, &self.config);
+        let is_first = self.fair.set_load(at, nr, weight + added, now, &self.config);
         if let EnqueueKind::Migrated(migrating) = kind {
             self.fair.add_lag(at, migrating.lag, now);
         }
@@ -122,7 +127,9 @@ impl<A: Arena> RunQueue<A> {
         let priority = entity.rt_priority;
         self.rt.push(arena, key, false);
         self.fair.publish(at, now);
-        let Some(curr) = self.curr else { return Resched::Yes };
+        let Some(curr) = self.curr else {
+            return Resched::Yes;
+        };
         let throttled = self.rt.is_throttled(now, &self.config);
         Resched::when(curr.rt_priority < priority && (curr.rt_priority > 0 || !throttled))
     }
@@ -132,8 +139,13 @@ impl<A: Arena> RunQueue<A> {
     pub fn dequeue(&mut self, arena: &mut A, key: A::Key, now: u64) {
         let entity = arena.entity(key);
         let (group, policy, state) = (entity.group, entity.policy, entity.state);
-        debug_assert!(matches!(state, TaskState::Queued | TaskState::Delayed), "{key:?}: {state:?}");
-        let Some(at) = self.fair.find(group) else { return };
+        debug_assert!(
+            matches!(state, TaskState::Queued | TaskState::Delayed),
+            "{key:?}: {state:?}"
+        );
+        let Some(at) = self.fair.find(group) else {
+            return;
+        };
         if state == TaskState::Queued {
             self.nr_running -= 1;
             self.fair.fragment_mut(at).nr_running -= 1;
@@ -169,14 +181,14 @@ impl<A: Arena> RunQueue<A> {
     }
 
     /// Takes a task's weight out of a fragment that it has left.
-    pub(super) fn reduce_load(&mut self, arena: &mut A, at: u32, units: u64, now: u64) {
+    pub(super) fn reduce_load(&mut self, arena: &mut A, at: u32, removed: u64, now: u64) {
         let fragment = self.fair.fragment_mut(at);
-        let (nr, units) = (fragment.nr - 1, fragment.units() - units);
+        let (nr, weight) = (fragment.nr - 1, fragment.weight() - removed);
         if nr == 0
             && let TaskQueue::Fair(queue) = &mut fragment.queue
         {
             queue.flush_delayed(arena, &self.config);
         }
-        self.fair.set_load(at, nr, units, now, &self.config);
+        self.fair.set_load(at, nr, weight, now, &self.config);
     }
 }

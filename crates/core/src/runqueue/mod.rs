@@ -16,6 +16,7 @@ mod enqueue;
 mod params;
 mod pick;
 mod pull;
+mod turn;
 
 use alloc::sync::Arc;
 
@@ -120,7 +121,10 @@ impl<A: Arena> RunQueue<A> {
     /// # Panics
     /// If `cpu` is not below `cpus`, or above 65,535.
     pub fn new(cpu: usize, cpus: usize, config: Config) -> Self {
-        assert!(cpu < cpus && cpu <= usize::from(u16::MAX), "CPU {cpu} of {cpus}");
+        assert!(
+            cpu < cpus && cpu <= usize::from(u16::MAX),
+            "CPU {cpu} of {cpus}"
+        );
         RunQueue {
             cpu,
             rt: RtQueue::new(),
@@ -187,7 +191,9 @@ impl<A: Arena> RunQueue<A> {
     /// Returns the CPU time that tasks of a group have used here, all classes, in ns, up to the
     /// last switch or tick; 0 for a group that is not attached.
     pub fn usage(&self, group: GroupId) -> u64 {
-        self.fair.find(group).map_or(0, |at| self.fair.fragment(at).usage)
+        self.fair
+            .find(group)
+            .map_or(0, |at| self.fair.fragment(at).usage)
     }
 
     /// Returns the total lag of the groups on this CPU at `now`, in ns.
@@ -213,7 +219,8 @@ impl<A: Arena> RunQueue<A> {
         if let Some(curr) = self.curr {
             self.fair.publish(curr.fragment, now);
         }
-        self.shared.set_lag(self.fair.lag_total(now), self.fair.rate_total(), now);
+        self.shared
+            .set_lag(self.fair.lag_total(now), self.fair.rate_total(), now);
     }
 
     /// Checks every count and sum of this queue.
@@ -256,10 +263,19 @@ impl<A: Arena> RunQueue<A> {
     /// Publishes the counts if they have changed.
     #[inline]
     fn publish_counts(&mut self) {
-        let now = (self.nr_running, self.fair.nr_waiting, self.idle.len() as u32, self.rt.top());
+        let now = (
+            self.nr_running,
+            self.fair.nr_waiting,
+            self.idle.len() as u32,
+            self.rt.top(),
+        );
         if now != self.published {
             self.published = now;
-            let rt = if now.3 == 0 { Rank::NOTHING } else { Rank::real_time(now.3) };
+            let rt = if now.3 == 0 {
+                Rank::NOTHING
+            } else {
+                Rank::real_time(now.3)
+            };
             self.shared.set_counts(now.0, now.1, now.2, rt);
         }
     }

@@ -38,7 +38,9 @@ impl<A: Arena> RunQueue<A> {
         now: u64,
     ) -> Resched {
         self.charge(arena, now, false);
-        let Some(curr) = &mut self.curr else { return Resched::No };
+        let Some(curr) = &mut self.curr else {
+            return Resched::No;
+        };
         let fragment = self.fair.fragment_mut(curr.fragment);
         match &mut fragment.queue {
             TaskQueue::Fair(queue) if curr.policy == Policy::Fair => {
@@ -46,15 +48,17 @@ impl<A: Arena> RunQueue<A> {
                 let entity = arena.entity(key);
                 if entity.policy == Policy::Fair {
                     let weight = entity.weight();
-                    let units = fragment.units() - u64::from(curr.weight) + u64::from(weight);
+                    let total = fragment.weight() - u64::from(curr.weight) + u64::from(weight);
                     curr.weight = weight;
                     let (at, nr) = (curr.fragment, fragment.nr);
-                    self.fair.set_load(at, nr, units, now, &self.config);
+                    self.fair.set_load(at, nr, total, now, &self.config);
                 }
             }
             _ => arena.entity_mut(key).set_params(params),
         }
-        let changed = self.curr.is_some_and(|curr| curr.policy != arena.entity(key).policy);
+        let changed = self
+            .curr
+            .is_some_and(|curr| curr.policy != arena.entity(key).policy);
         Resched::when(changed || self.nr_waiting() > 0)
     }
 }

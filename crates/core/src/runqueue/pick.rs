@@ -50,7 +50,11 @@ impl<A: Arena> RunQueue<A> {
         });
         self.publish_counts();
         let group = self.fair.fragment(fragment).leaf.id();
-        Picked { key, group, slice_end }
+        Picked {
+            key,
+            group,
+            slice_end,
+        }
     }
 
     #[inline(never)]
@@ -71,8 +75,10 @@ impl<A: Arena> RunQueue<A> {
             Some(_) => Rank::FAIR,
         };
         self.fair.set_running(rank == Rank::FAIR, now);
-        self.shared.set_running(rank, picked.map_or(u64::MAX, |picked| picked.slice_end));
-        self.shared.set_lag(self.fair.lag_total(now), self.fair.rate_total(), now);
+        self.shared
+            .set_running(rank, picked.map_or(u64::MAX, |picked| picked.slice_end));
+        self.shared
+            .set_lag(self.fair.lag_total(now), self.fair.rate_total(), now);
         self.publish_counts();
         picked
     }
@@ -145,7 +151,8 @@ impl<A: Arena> RunQueue<A> {
         if let TaskQueue::Fair(queue) = &fragment.queue {
             let average = queue.avg_vruntime(arena);
             let slot = fragment.leaf.slot(self.cpu);
-            slot.vruntime.store(average, core::sync::atomic::Ordering::Relaxed);
+            slot.vruntime
+                .store(average, core::sync::atomic::Ordering::Relaxed);
         }
     }
 
@@ -153,10 +160,16 @@ impl<A: Arena> RunQueue<A> {
     /// another task.
     #[inline]
     pub(super) fn charge(&mut self, arena: &mut A, now: u64, is_switch: bool) -> bool {
-        let Some(curr) = &mut self.curr else { return false };
+        let Some(curr) = &mut self.curr else {
+            return false;
+        };
         let ran = now.saturating_sub(curr.since);
         curr.since += ran;
-        let least = if is_switch { u64::from(self.config.min_charge_ns) } else { 0 };
+        let least = if is_switch {
+            u64::from(self.config.min_charge_ns)
+        } else {
+            0
+        };
         let end = now.max(curr.picked_at + least).max(self.fair.clock);
         let charge = end - self.fair.clock;
         self.fair.clock = end;
@@ -184,7 +197,15 @@ impl<A: Arena> RunQueue<A> {
     pub fn put_prev(&mut self, arena: &mut A, now: u64, outcome: Outcome) {
         self.charge(arena, now, true);
         // Field by field: copying the whole of `curr` would wait for the stores of the last pick.
-        let Some(Curr { key, fragment, policy, .. }) = self.curr else { return };
+        let Some(Curr {
+            key,
+            fragment,
+            policy,
+            ..
+        }) = self.curr
+        else {
+            return;
+        };
         if outcome == Outcome::Yielded
             && policy == Policy::Fair
             && let TaskQueue::Fifo(list) = &mut self.fair.fragment_mut(fragment).queue
@@ -268,7 +289,9 @@ impl<A: Arena> RunQueue<A> {
     /// [`Config::tick_ns`]: crate::Config::tick_ns
     pub fn tick(&mut self, arena: &mut A, now: u64) -> Resched {
         let queue_wants = self.charge(arena, now, false);
-        let Some(curr) = self.curr else { return Resched::when(self.nr_running > 0) };
+        let Some(curr) = self.curr else {
+            return Resched::when(self.nr_running > 0);
+        };
         self.fair.follow(now);
         let resched = match curr.policy {
             Policy::RtFifo | Policy::RtRoundRobin => self.tick_rt(now),
@@ -280,7 +303,8 @@ impl<A: Arena> RunQueue<A> {
         };
         self.fair.publish(curr.fragment, now);
         self.publish_vruntime(arena, curr.fragment);
-        self.shared.set_lag(self.fair.lag_total(now), self.fair.rate_total(), now);
+        self.shared
+            .set_lag(self.fair.lag_total(now), self.fair.rate_total(), now);
         Resched::when(resched)
     }
 

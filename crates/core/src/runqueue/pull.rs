@@ -201,7 +201,11 @@ impl<A: Arena> RunQueue<A> {
             }
             let own = self.fair.lag_of(at, now);
             // The last task takes all of the lag with it; others leave what would be too much.
-            let lag = if fragment.nr == 1 { own } else { own.min(gap / 2).max(own.min(0)) };
+            let lag = if fragment.nr == 1 {
+                own
+            } else {
+                own.min(gap / 2).max(own.min(0))
+            };
             let rate = fragment.rate_per_task() as i64;
             let score = score(lag, gap, rate, excess);
             if score > 0 && best.is_none_or(|(other, ..)| score > other) {
@@ -239,7 +243,8 @@ impl<A: Arena> RunQueue<A> {
         self.fair.nr_waiting -= 1;
         self.fair.add_lag(at, -lag, now);
         self.reduce_load(arena, at, units, now);
-        self.shared.set_lag(self.fair.lag_total(now), self.fair.rate_total(), now);
+        self.shared
+            .set_lag(self.fair.lag_total(now), self.fair.rate_total(), now);
         self.publish_counts();
         Some(Migrating { key, group, lag })
     }

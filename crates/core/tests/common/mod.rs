@@ -2,8 +2,8 @@
 
 #![allow(dead_code, unreachable_pub)]
 
-use std::collections::BinaryHeap;
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use evenkeel_core::balance::{CpuShared, select_cpu, select_victim};
@@ -92,7 +92,9 @@ impl Machine {
 
     pub fn with_config(cpus: usize, seed: u64, config: Config) -> Self {
         let domain = Domain::new(cpus, config.clone());
-        let rqs: Vec<_> = (0..cpus).map(|cpu| RunQueue::new(cpu, cpus, config.clone())).collect();
+        let rqs: Vec<_> = (0..cpus)
+            .map(|cpu| RunQueue::new(cpu, cpus, config.clone()))
+            .collect();
         let idle = |at: usize| Cpu {
             picked: None,
             at: 0,
@@ -125,14 +127,20 @@ impl Machine {
     }
 
     pub fn group(&mut self, parent: GroupId, weight: u32, order: Order) -> GroupId {
-        let params = GroupParams { weight, order, ..GroupParams::default() };
+        let params = GroupParams {
+            weight,
+            order,
+            ..GroupParams::default()
+        };
         let id = self.domain.create(parent, params).unwrap();
         self.attach(id);
         id
     }
 
     pub fn spawn_many(&mut self, n: usize, group: GroupId, behaviour: Behaviour) -> Vec<u32> {
-        (0..n).map(|_| self.spawn(group, behaviour, TaskParams::default())).collect()
+        (0..n)
+            .map(|_| self.spawn(group, behaviour, TaskParams::default()))
+            .collect()
     }
 
     pub fn spawn(&mut self, group: GroupId, behaviour: Behaviour, params: TaskParams) -> u32 {
@@ -219,18 +227,21 @@ impl Machine {
         let now = self.now;
         let mut resched = false;
         for _ in 0..4 {
-            let Some(request) = self.rqs[cpu].pull_request(now) else { break };
+            let Some(request) = self.rqs[cpu].pull_request(now) else {
+                break;
+            };
             let random = self.rng.next();
             let shared = &self.shared;
             let victim = select_victim(&request, |i| &*shared[i], self.cpus.len(), now, random);
-            let moved =
-                victim.and_then(|v| self.rqs[v].pull_task(&mut self.arena, &request, now));
+            let moved = victim.and_then(|v| self.rqs[v].pull_task(&mut self.arena, &request, now));
             self.rqs[cpu].pull_done(now, moved.is_some());
             let Some(moved) = moved else { break };
             self.migrations += 1;
             self.tasks[moved.key() as usize].cpu = cpu;
             let kind = EnqueueKind::Migrated(moved);
-            resched |= self.rqs[cpu].enqueue(&mut self.arena, moved.key(), kind, now).is_needed();
+            resched |= self.rqs[cpu]
+                .enqueue(&mut self.arena, moved.key(), kind, now)
+                .is_needed();
         }
         resched
     }
@@ -259,8 +270,12 @@ impl Machine {
     /// Time of the next event on a CPU.
     fn next_on(&self, cpu: usize) -> u64 {
         let state = &self.cpus[cpu];
-        let Some(picked) = state.picked else { return u64::MAX };
-        let end = state.at.saturating_add(self.tasks[picked.key as usize].left);
+        let Some(picked) = state.picked else {
+            return u64::MAX;
+        };
+        let end = state
+            .at
+            .saturating_add(self.tasks[picked.key as usize].left);
         if self.preemptible(picked.key) {
             end.min(picked.slice_end.min(state.next_tick).max(state.at))
         } else {
@@ -274,7 +289,11 @@ impl Machine {
             let wake = self.wakes.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
             let cpus = 0..self.cpus.len();
             let (next, cpu) = cpus.map(|cpu| (self.next_on(cpu), cpu)).min().unwrap();
-            let tick = if self.domain.shared().tick_due(u64::MAX - 1) { self.now + MS } else { u64::MAX };
+            let tick = if self.domain.shared().tick_due(u64::MAX - 1) {
+                self.now + MS
+            } else {
+                u64::MAX
+            };
             let time = next.min(wake).min(until).min(tick);
             self.advance(time);
             if time >= until {
@@ -359,16 +378,19 @@ impl Machine {
         self.tasks[key as usize].left = 0;
     }
 
-    /// Whether a task may legitimately starve: idle class, or a weight that is next to nothing.
+    /// Whether a task may legitimately wait for long: idle class, or a low weight in its group.
     pub fn is_low(&self, key: u32) -> bool {
         use evenkeel_core::{Arena, Class};
         let entity = self.arena.entity(key);
-        let group = self.domain.params(entity.group()).unwrap().weight;
-        entity.class() == Class::Idle || group < 100 || entity.weight() < 200
+        entity.class() == Class::Idle || entity.weight() < 200
     }
 
     pub fn used_by(&self, group: GroupId) -> u64 {
-        self.tasks.iter().filter(|task| task.group == group).map(|task| task.used).sum()
+        self.tasks
+            .iter()
+            .filter(|task| task.group == group)
+            .map(|task| task.used)
+            .sum()
     }
 
     pub fn busy(&self) -> u64 {
@@ -391,14 +413,28 @@ impl Machine {
 
 /// The exact hierarchical weighted max-min division, in CPUs, by bisection of the water level:
 /// slow, obvious, and independent of the crate's `waterfill`.
-pub fn exact_rates(domain: &Domain, demand: impl Fn(GroupId) -> f64 + Copy, cpus: f64) -> Vec<(GroupId, f64)> {
+pub fn exact_rates(
+    domain: &Domain,
+    demand: impl Fn(GroupId) -> f64 + Copy,
+    cpus: f64,
+) -> Vec<(GroupId, f64)> {
     let mut rates = Vec::new();
-    divide(domain, GroupId::ROOT, cpus.min(cap(domain, GroupId::ROOT, demand, cpus)), demand, cpus, &mut rates);
+    divide(
+        domain,
+        GroupId::ROOT,
+        cpus.min(cap(domain, GroupId::ROOT, demand, cpus)),
+        demand,
+        cpus,
+        &mut rates,
+    );
     rates
 }
 
 fn cap(domain: &Domain, id: GroupId, demand: impl Fn(GroupId) -> f64 + Copy, cpus: f64) -> f64 {
-    let children = domain.children(id).map(|child| cap(domain, child, demand, cpus)).sum::<f64>();
+    let children = domain
+        .children(id)
+        .map(|child| cap(domain, child, demand, cpus))
+        .sum::<f64>();
     (children + demand(id).min(cpus)).min(cpus)
 }
 
@@ -415,11 +451,20 @@ fn divide(
         let weight = f64::from(domain.params(child).unwrap().weight);
         claims.push((Some(child), weight, cap(domain, child, demand, cpus)));
     }
-    let total = |level: f64| claims.iter().map(|(_, w, cap)| (w * level).min(*cap)).sum::<f64>();
+    let total = |level: f64| {
+        claims
+            .iter()
+            .map(|(_, w, cap)| (w * level).min(*cap))
+            .sum::<f64>()
+    };
     let (mut low, mut high) = (0.0, cpus * 2.0);
     for _ in 0..200 {
         let middle = (low + high) / 2.0;
-        if total(middle) < amount { low = middle } else { high = middle }
+        if total(middle) < amount {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     for (child, weight, cap) in &claims {
         let share = (weight * high).min(*cap);

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use crossbeam_deque::Steal;
 use evenkeel_core::balance::select_victim;
 use evenkeel_core::{
-    Arena, Config, CpuShared, Entity, EnqueueKind, GroupId, Migrating, Outcome, Picked, PullRequest, RunQueue, TaskState,
+    Arena, Class, Config, CpuShared, Entity, EnqueueKind, GroupId, Migrating, Outcome, Picked, PullRequest, RunQueue, TaskState,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -35,6 +35,11 @@ use crate::task::{Meta, Runnable, TaskRef};
 
 /// Most tasks taken from the shared plain queue at a switch.
 const MAX_INTAKE: usize = 32;
+
+/// Time that polls of one group may take together without a look at the clock, in ns.
+const TURN_STRETCH_NS: u64 = 10_000;
+/// Most such polls.
+const MAX_STRETCH: u64 = 16;
 
 /// Where the core finds its entities: in the tasks' own cells.
 pub(crate) struct TaskArena;
@@ -94,7 +99,43 @@ pub(super) struct Current {
     /// When it became ready, for the wait times; 0 when unknown.
     woken_ns: Cell<u64>,
     group: Cell<*const GroupInner>,
+    /// The group's id, of the task picked last through the queue.
+    id: Cell<GroupId>,
+    /// When that was.
+    now_ns: Cell<u64>,
+    /// Polls that may follow it without the clock, and how many of them are left.
+    polls_planned: Cell<u32>,
+    polls_left: Cell<u32>,
+    /// Another task of the group has taken the place of the one that the run queue believes to be running.
+    is_replaced: Cell<bool>,
     seed: Cell<u64>,
+}
+
+impl Current {
+    /// No task is open on this CPU: the next one comes through the queue.
+    fn end_stretch(&self) {
+        self.polls_planned.set(0);
+        self.polls_left.set(0);
+    }
+
+    /// Decides how many polls may follow without the clock: as many as took [`TURN_STRETCH_NS`] lately, none where each is timed or tasks are
+    /// not simply in order.
+    #[inline]
+    fn plan_stretch(&self, meta: &Meta, now_ns: u64, has_times: bool) {
+        let entity = TaskRef::new(meta).entity();
+        let polls = u64::from(self.polls_planned.get() - self.polls_left.get()) + 1;
+        let elapsed = now_ns.saturating_sub(self.now_ns.replace(now_ns)).max(1);
+        let affordable = TURN_STRETCH_NS * polls / elapsed;
+        let is_plain = !meta.group_ref().is_fair_order && entity.class() == Class::Fair;
+        let planned = if is_plain && !has_times {
+            affordable.min(MAX_STRETCH) as u32
+        } else {
+            0
+        };
+        self.polls_planned.set(planned);
+        self.polls_left.set(planned);
+        self.id.set(entity.group());
+    }
 }
 
 impl Default for Current {
@@ -105,6 +146,11 @@ impl Default for Current {
             started_ns: Cell::new(0),
             woken_ns: Cell::new(0),
             group: Cell::new(ptr::null()),
+            id: Cell::new(GroupId::ROOT),
+            now_ns: Cell::new(0),
+            polls_planned: Cell::new(0),
+            polls_left: Cell::new(0),
+            is_replaced: Cell::new(false),
             seed: Cell::new(0),
         }
     }
@@ -138,7 +184,62 @@ impl Worker {
     }
 
     /// Switches to the next task.
+    #[inline]
     pub(super) fn next_grouped(&self) -> Option<Runnable> {
+        self.next_in_turn().or_else(|| self.next_through_queue())
+    }
+
+    /// Goes on within the group whose turn it is, without the clock, for a few polls that together take about [`TURN_STRETCH_NS`].
+    ///
+    /// Either the task that woke last takes the place of the one that blocked, or the task that yielded goes behind the others of its
+    /// group. What they use is charged to their group at the next switch through the queue.
+    #[inline]
+    fn next_in_turn(&self) -> Option<Runnable> {
+        let left = self.current.polls_left.get();
+        if left == 0 {
+            return None;
+        }
+        self.current.polls_left.set(left - 1);
+        let slot = &self.remote().slot;
+        let Some(yielded) = self.yielded.take() else {
+            let woken = slot.take()?;
+            let key = TaskRef::new(woken.metadata());
+            if key.entity().group() != self.current.id.get() || needs_update(&woken) {
+                self.current.polls_left.set(0);
+                // Nobody else puts, so the slot is free for it.
+                drop(slot.put(woken));
+                return None;
+            }
+            self.current.is_replaced.set(true);
+            return Some(woken);
+        };
+        if slot.is_empty() && !needs_update(&yielded) {
+            if self.queue().hints.nr_waiting() == 0 {
+                return Some(yielded);
+            }
+            let mut rq = self.queue().lock();
+            if rq.turn_goes_on() {
+                self.put_yielded(&mut rq, yielded, self.current.now_ns.get());
+                let picked = rq.pick_next(&mut TaskArena, self.current.now_ns.get());
+                return picked.map(|picked| picked.key.into_runnable());
+            }
+        }
+        self.yielded.set(Some(yielded));
+        None
+    }
+
+    /// Puts the task that ran and was woken meanwhile back behind the others of its group.
+    #[inline]
+    fn put_yielded(&self, rq: &mut Rq, yielded: Runnable, now_ns: u64) {
+        let key = TaskRef::from_runnable(yielded);
+        if self.current.is_replaced.replace(false) {
+            rq.replace_current(&mut TaskArena, key);
+        }
+        rq.put_prev(&mut TaskArena, now_ns, Outcome::Yielded);
+    }
+
+    /// Switches through the run queue: charges, takes in what was woken, picks.
+    fn next_through_queue(&self) -> Option<Runnable> {
         let now_ns = clock::now_ns();
         self.record_times(now_ns);
         self.take_plain(now_ns);
@@ -160,7 +261,11 @@ impl Worker {
         let picked = rq.pick_next(&mut TaskArena, now_ns);
         let others_wait = rq.nr_waiting() > 0;
         drop(rq);
-        let runnable = self.open(picked?, now_ns);
+        let Some(picked) = picked else {
+            self.current.end_stretch();
+            return None;
+        };
+        let runnable = self.open(picked, now_ns);
         if others_wait && self.shared.idle.has_parked() {
             self.shared.notify_one();
         }
@@ -175,10 +280,7 @@ impl Worker {
         match yielded {
             None if is_open => rq.put_prev(&mut TaskArena, now_ns, Outcome::Blocked),
             None => {}
-            Some(task) if is_open && !needs_update(&task) => {
-                let _ = TaskRef::from_runnable(task);
-                rq.put_prev(&mut TaskArena, now_ns, Outcome::Yielded);
-            }
+            Some(task) if is_open && !needs_update(&task) => self.put_yielded(rq, task, now_ns),
             Some(task) => {
                 if is_open {
                     rq.put_prev(&mut TaskArena, now_ns, Outcome::Blocked);
@@ -195,6 +297,8 @@ impl Worker {
         let runnable = picked.key.into_runnable();
         let meta = runnable.metadata();
         self.current.is_open.set(true);
+        self.current.is_replaced.set(false);
+        self.current.plan_stretch(meta, now_ns, self.shared.groups.has_times());
         self.current.is_fair.set(meta.group_ref().is_fair_order);
         // Only where it will be taken at the end of this poll: times are recorded from the first poll that begins after the flip.
         let has_times = self.shared.groups.has_times();
@@ -249,6 +353,7 @@ impl Worker {
 
     /// Ends the current task's time on this CPU, because another thread will carry this worker while its poll goes on.
     pub(super) fn detach_current(&self) {
+        self.current.end_stretch();
         if self.current.is_open.replace(false) {
             let now_ns = clock::now_ns();
             self.record_times(now_ns);
