@@ -135,6 +135,19 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_waits_is_counted() {
+        let pid = std::process::id();
+        let before = switches(pid).expect("a process has threads");
+        // Reads the output of a child process until it ends, and so waits.
+        let program = std::env::current_exe().expect("the test has a file");
+        let child = std::process::Command::new(program).arg("--list").output();
+        assert!(child.expect("the child runs").status.success());
+        let after = switches(pid).expect("a process has threads");
+        let more = switches_since(&before, &after);
+        assert!(more.values().map(|thread| thread.voluntary).sum::<u64>() > 0);
+    }
+
+    #[test]
     fn this_process_is_readable() {
         assert!(status_bytes("VmRSS").expect("a process has memory") > 0);
         assert!(

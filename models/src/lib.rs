@@ -1,9 +1,10 @@
 //! The runtime's lock-free protocols, compiled against loom.
 //!
-//! The modules are those of the runtime, by path; only `sync`, the module with the primitives, differs. The tests explore every
-//! interleaving, and every outcome that the memory orderings allow, of a few threads.
+//! The modules are those of the runtime, by path; only `sync`, the module with the primitives,
+//! differs. The tests explore every interleaving, and every outcome that the memory orderings
+//! allow, of a few threads.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![allow(dead_code, reason = "each model uses a part of its module")]
 
 mod sync;

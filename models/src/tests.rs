@@ -55,7 +55,9 @@ impl Model {
     }
 
     fn pop(&self) -> bool {
-        let taken = self.queued.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+        let taken = self
+            .queued
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
         taken.is_ok()
     }
 
@@ -65,7 +67,8 @@ impl Model {
         let mut is_searching = false;
         loop {
             if self.pop() {
-                if is_searching && self.idle.end_search() && self.queued.load(Ordering::Acquire) > 0 {
+                if is_searching && self.idle.end_search() && self.queued.load(Ordering::Acquire) > 0
+                {
                     self.notify_one();
                 }
                 return;
@@ -92,8 +95,8 @@ impl Model {
     }
 }
 
-/// Bounds the number of preemptions, so that a model with three threads ends in seconds; `LOOM_MAX_PREEMPTIONS` sets another
-/// bound (3 takes two minutes).
+/// Bounds the number of preemptions, so that a model with three threads ends in seconds;
+/// `LOOM_MAX_PREEMPTIONS` sets another bound (3 takes two minutes).
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(2));
@@ -149,7 +152,8 @@ fn two_producers_wake_one_sleeper_for_both_tasks() {
     });
 }
 
-/// A producer and a sleeper that does not really sleep; afterwards a sleeper that would be asleep must have been called.
+/// A producer and a sleeper that does not really sleep; afterwards a sleeper that would be asleep
+/// must have been called.
 fn check_order(notifies_first: bool) {
     check(move || {
         let model = Model::new(1);
@@ -175,7 +179,8 @@ fn the_right_order_calls_the_sleeper() {
     check_order(false);
 }
 
-/// The control: a producer that looks for sleepers before it pushes loses a wake-up, and the model finds it.
+/// The control: a producer that looks for sleepers before it pushes loses a wake-up, and the model
+/// finds it.
 #[test]
 #[should_panic(expected = "slept on with a task queued")]
 fn the_wrong_order_is_found() {

@@ -87,7 +87,8 @@ pub(crate) struct Demand {
 pub(crate) struct Expected {
     /// The fraction of the CPU time of all groups, its children's included.
     pub(crate) share: f64,
-    /// Whether it asks for something and gets all of it: its weight is not what limits it.
+    /// Whether it asks for something, gets all of it, and leaves CPUs to others: its demand, and
+    /// not its weight or the machine, is what limits it.
     pub(crate) is_satisfied: bool,
 }
 
@@ -269,7 +270,8 @@ impl Solver<'_> {
             asked += child_asked;
         }
         let share = if total > EPSILON { got / total } else { 0.0 };
-        let is_satisfied = asked > EPSILON && got >= asked.min(self.cpus) - EPSILON;
+        // One that got every CPU is limited by the machine, whatever it asked for.
+        let is_satisfied = asked > EPSILON && got >= asked - EPSILON && got < self.cpus - EPSILON;
         expected[node] = Expected {
             share,
             is_satisfied,
@@ -491,6 +493,30 @@ mod tests {
         };
         let nodes = [low, high, busy(100, 4.0, 0.1)];
         check(2, &[0, 1, 2], &nodes, &[0.45, 0.5, 0.05]);
+    }
+
+    #[test]
+    fn demand_limits_only_who_leaves_something() {
+        let check = |nodes: &[Node], roots: &[usize], expected: &[bool]| {
+            let limited: Vec<bool> = shares(nodes, roots, 2)
+                .iter()
+                .map(|e| e.is_satisfied)
+                .collect();
+            assert_eq!(limited, expected, "{nodes:?}");
+        };
+        check(&[busy(100, 1.0, 1.0)], &[0], &[true]);
+        check(&[busy(100, 2.0, 2.0)], &[0], &[false]);
+        let nested = [
+            parent(100, &[1, 2]),
+            busy(100, 4.0, 1.0),
+            busy(100, 4.0, 1.0),
+        ];
+        check(&nested, &[0], &[false, false, false]);
+        check(
+            &[busy(100, 1.0, 1.0), busy(100, 4.0, 1.0)],
+            &[0, 1],
+            &[true, false],
+        );
     }
 
     #[test]

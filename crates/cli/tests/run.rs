@@ -127,7 +127,7 @@ fn json_has_the_documented_shape() {
 
 #[test]
 fn every_kind_does_work() {
-    let report = Workload::new(EVERY_KIND).json(&[]);
+    let report = Workload::new(EVERY_KIND).json(&["--duration", "1s"]);
     let units = [
         ("/tenants", "requests/s"),
         ("/tenants/web", "requests/s"),
@@ -250,7 +250,7 @@ fn settings_of_the_command_line_come_first() {
 #[test]
 fn a_load_runs_in_the_group_that_is_named() {
     let workload = Workload::new(
-        "duration = \"200ms\"\nthreads = 2\n\
+        "duration = \"1s\"\nthreads = 2\n\
          [groups.server]\n\
          tasks = [{ kind = \"http\", connections = 3, think = \"0s\", load_group = \"/load\" }]\n\
          [groups.load]\n",

@@ -735,7 +735,12 @@ fn spread(leaf: &Leaf, claims: &mut Vec<Claim>, period: u32, rate: u64, weight: 
     let open = claims.iter().filter(|claim| claim.share < claim.cap);
     let (share, weight) =
         open.fold((0, 0), |(share, weight), claim| (share + claim.share, weight + claim.weight));
-    if weight == 0 { rate } else { FluidClock::rate_per_unit(share, weight).max(1) }
+    if weight > 0 {
+        return FluidClock::rate_per_unit(share, weight).max(1);
+    }
+    // All are due as many CPUs as they have tasks: the lightest needs the highest level.
+    let level = claims.iter().map(|claim| FluidClock::rate_per_unit(claim.cap, claim.weight));
+    level.max().unwrap_or(rate)
 }
 
 /// Tells empty fragments that their lag has gone to those of the group's that are not empty.

@@ -31,7 +31,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::arena::Arena;
 use crate::config::Config;
 use crate::eevdf::EevdfQueue;
-use crate::entity::{Entity, TaskParams};
+use crate::entity::{Entity, SLICE_UNIT_NS, TaskParams};
 use crate::features::feat;
 use crate::fifo::FifoList;
 use crate::group::{GroupId, Order};
@@ -653,7 +653,10 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         let shortest = self.tree.min_slice(&self.slab).unwrap_or(u32::MAX);
         let fragment = self.fragment_mut(at);
         fragment.node.slice = config.slice(fragment.leaf.slice_ns());
-        let budget = (fragment.request.max(1) as u64).min(shortest.max(1).into());
+        let request = fragment.request.max(1) as u64;
+        // `shortest` is rounded down: do not leave a rest for a turn of its own.
+        let whole = request < u64::from(shortest) + u64::from(SLICE_UNIT_NS);
+        let budget = if whole { request } else { shortest.max(1).into() };
         fragment.leaf.domain().announce(fragment.leaf.id(), now);
         self.budget = budget;
         if let Some(old) = old.filter(|&old| old != at) {

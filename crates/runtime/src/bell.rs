@@ -1,11 +1,13 @@
 //! How one worker is called out of its sleep.
 //!
-//! A worker sleeps in one of two places: on its parker, or in the I/O driver, which is woken in another way.
+//! A worker sleeps in one of two places: on its parker, or in the I/O driver, which is woken in
+//! another way.
 //!
 //! # Protocol
 //!
-//! The caller sets `is_notified`; **fence A**; reads `is_in_driver` and wakes the place it says. The sleeper sets `is_in_driver`; **fence B**; reads
-//! `is_notified`, and does not sleep if it is set. The fences are `SeqCst`, so one of the two sees the other. A call to the parker is
+//! The caller sets `is_notified`; **fence A**; reads `is_in_driver` and wakes the place it says.
+//! The sleeper sets `is_in_driver`; **fence B**; reads `is_notified`, and does not sleep if it is
+//! set. The fences are `SeqCst`, so one of the two sees the other. A call to the parker is
 //! remembered there, so nothing more is needed for a sleeper that is not in the driver.
 
 use crate::sync::{AtomicBool, Ordering, fence};
@@ -45,7 +47,8 @@ impl Bell {
         }
     }
 
-    /// Returns whether the worker was called since it last answered. A sleeper asks this before it sleeps.
+    /// Returns whether the worker was called since it last answered. A sleeper asks this before it
+    /// sleeps.
     pub(crate) fn is_ringing(&self) -> bool {
         self.is_notified.load(Ordering::Acquire)
     }

@@ -61,15 +61,16 @@ impl Builder {
 
     /// Sets the number of workers, 1 to 4096.
     ///
-    /// Default: the CPUs in the affinity mask, but no more than the CPU quota of the cgroup (v1 or v2, the tightest of all ancestors),
-    /// rounded down; at least 1.
+    /// Default: the CPUs in the affinity mask, but no more than the CPU quota of the cgroup (v1 or
+    /// v2, the tightest of all ancestors), rounded down; at least 1.
     #[must_use]
     pub fn worker_threads(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
     }
 
-    /// Sets the name of the threads; worker *i* is called `name-i`. Default: `evenkeel`. No NUL bytes.
+    /// Sets the name of the threads; worker *i* is called `name-i`. Default: `evenkeel`. No NUL
+    /// bytes.
     #[must_use]
     pub fn thread_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -113,18 +114,34 @@ impl Builder {
             return Err(Error::invalid("worker_threads", workers, "1 to 4096"));
         }
         if self.name.contains('\0') {
-            return Err(Error::invalid("thread_name", format!("{:?}", self.name), "no NUL byte"));
+            return Err(Error::invalid(
+                "thread_name",
+                format!("{:?}", self.name),
+                "no NUL byte",
+            ));
         }
         if self.stack_size < MIN_STACK {
-            return Err(Error::invalid("thread_stack_size", self.stack_size, "65536 bytes or more"));
+            return Err(Error::invalid(
+                "thread_stack_size",
+                self.stack_size,
+                "65536 bytes or more",
+            ));
         }
         if self.max_blocking == 0 {
             return Err(Error::invalid("max_blocking_threads", 0, "1 or more"));
         }
-        let pins = if self.is_pinned { cpus::allowed()? } else { Vec::new() };
+        let pins = if self.is_pinned {
+            cpus::allowed()?
+        } else {
+            Vec::new()
+        };
         if self.is_pinned && workers > pins.len() {
             let given = format!("{workers} workers for {} CPUs", pins.len());
-            return Err(Error::invalid("pin_threads", given, "a CPU for each worker"));
+            return Err(Error::invalid(
+                "pin_threads",
+                given,
+                "a CPU for each worker",
+            ));
         }
         Ok((workers, pins))
     }
@@ -133,8 +150,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::is_invalid_value`] names the setting and its range; [`Error::is_os`] when a thread or the I/O driver could not be made, in which
-    /// case nothing is left running.
+    /// [`Error::is_invalid_value`] names the setting and its range; [`Error::is_os`] when a thread
+    /// or the I/O driver could not be made, in which case nothing is left running.
     pub fn build(&self) -> Result<Runtime, Error> {
         let (workers, pins) = self.check()?;
         let driver = Driver::new(self.io, &self.name, self.max_blocking)

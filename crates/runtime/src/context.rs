@@ -1,4 +1,5 @@
-//! What a thread knows about where it is: the worker it carries, the task it polls, the runtime it was entered into.
+//! What a thread knows about where it is: the worker it carries, the task it polls, the runtime it
+//! was entered into.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -27,7 +28,8 @@ thread_local! {
 #[inline]
 pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     let worker = WORKER.with(Cell::get);
-    // SAFETY: `set_worker` is called by the thread that holds a counted reference to the worker, and reset before it lets go of it.
+    // SAFETY: `set_worker` is called by the thread that holds a counted reference to the worker,
+    // and reset before it lets go of it.
     f(unsafe { worker.as_ref() })
 }
 
@@ -45,8 +47,9 @@ pub(crate) fn is_worker(worker: &Worker) -> bool {
 /// Returns the runtime of the worker that this thread carries.
 #[allow(unsafe_code)]
 pub(crate) fn worker_shared<'a>() -> Option<&'a Shared> {
-    // SAFETY: as in `with_worker`; the thread's worker holds a counted reference to its runtime and lets go of neither while code of a
-    // task, or of a caller, runs on this thread. A hand-off in between leaves the runtime alive, since the worker lives on.
+    // SAFETY: as in `with_worker`; the thread's worker holds a counted reference to its runtime and
+    // lets go of neither while code of a task, or of a caller, runs on this thread. A hand-off in
+    // between leaves the runtime alive, since the worker lives on.
     with_worker(|worker| worker.map(|w| unsafe { &*Arc::as_ptr(&w.shared) }))
 }
 
@@ -76,7 +79,8 @@ pub(crate) fn is_current_task(runnable: &Runnable) -> bool {
     ptr::eq(TASK.with(Cell::get), runnable.metadata())
 }
 
-/// Returns the group of the task that this thread polls, if it is a task of `shared`; valid as long as that task is polled.
+/// Returns the group of the task that this thread polls, if it is a task of `shared`; valid as long
+/// as that task is polled.
 #[allow(unsafe_code)]
 #[inline]
 pub(crate) fn current_group(shared: &Shared) -> Option<*const GroupInner> {
@@ -160,7 +164,8 @@ impl Drop for Entered {
 
 /// Returns whether this thread may wait: it carries no worker, and is in no `block_on`.
 pub(crate) fn may_wait_here() -> bool {
-    with_worker(|worker| worker.is_none()) && IS_BLOCKING.with(|b| !b.get())
+    with_worker(|worker| worker.is_none())
+        && IS_BLOCKING.with(|b| !b.get())
         && tokio::runtime::Handle::try_current().is_err()
 }
 
@@ -182,7 +187,10 @@ pub(crate) fn block_on_without_io<F: Future>(future: F) -> F::Output {
         }
     }
     let is_nested = IS_BLOCKING.with(|b| b.replace(true)) || with_worker(|w| w.is_some());
-    assert!(!is_nested, "cannot `block_on` from within a runtime: this thread drives tasks already");
+    assert!(
+        !is_nested,
+        "cannot `block_on` from within a runtime: this thread drives tasks already"
+    );
     let _leave = Leave;
     futures_lite::future::block_on(future)
 }

@@ -5,8 +5,8 @@ use std::io;
 
 /// What went wrong in building a runtime or in changing a group.
 ///
-/// The type is opaque; the `is_*` predicates tell the kinds apart and `Display` names the knob, what was given and
-/// what is allowed.
+/// The type is opaque; the `is_*` predicates tell the kinds apart and `Display` names the knob,
+/// what was given and what is allowed.
 pub struct Error(Box<Kind>);
 
 /// A kind of error, with what its message needs.
@@ -96,7 +96,8 @@ impl Error {
         matches!(*self.0, Kind::NoRuntime)
     }
 
-    /// Returns whether the operating system refused something (a thread, a descriptor, an affinity mask).
+    /// Returns whether the operating system refused something (a thread, a descriptor, an affinity
+    /// mask).
     #[must_use]
     pub fn is_os(&self) -> bool {
         matches!(*self.0, Kind::Os { .. })

@@ -52,7 +52,8 @@ impl Handle {
         context::current_handle().ok_or_else(|| Error::new(Kind::NoRuntime))
     }
 
-    /// Makes this runtime the current one of this thread, and its Tokio runtime Tokio's, until the guard is dropped.
+    /// Makes this runtime the current one of this thread, and its Tokio runtime Tokio's, until the
+    /// guard is dropped.
     pub fn enter(&self) -> EnterGuard<'_> {
         context::enter(self)
     }
@@ -82,7 +83,8 @@ impl Handle {
         Some(Group::new(self.shared.clone(), inner))
     }
 
-    /// Returns the group of the task that calls this; the root group where no task of this runtime does.
+    /// Returns the group of the task that calls this; the root group where no task of this runtime
+    /// does.
     #[must_use]
     pub fn current_group(&self) -> Group {
         Group::new(self.shared.clone(), self.shared.current_group_arc())
@@ -123,7 +125,8 @@ impl Handle {
     ///
     /// # Panics
     ///
-    /// Panics inside a task or another `block_on`, where it would hold up a worker; and when the future panics.
+    /// Panics inside a task or another `block_on`, where it would hold up a worker; and when the
+    /// future panics.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _guard = context::enter_only(self.clone());
         if self.shared.driver.mode() == Io::Off {
@@ -133,7 +136,8 @@ impl Handle {
     }
 }
 
-/// A closure on its way to the blocking pool. The fields are dropped in this order: the task refers to the runtime.
+/// A closure on its way to the blocking pool. The fields are dropped in this order: the task refers
+/// to the runtime.
 struct Blocking {
     runnable: Runnable,
     handle: Handle,

@@ -2,18 +2,23 @@
 //!
 //! # Protocol
 //!
-//! `state` packs two counts: *searching* workers (awake, without work, looking for it) and *parked* ones. The list of sleepers lies
-//! under a lock that is taken only to park or to wake, never by a worker that stays busy.
+//! `state` packs two counts: *searching* workers (awake, without work, looking for it) and *parked*
+//! ones. The list of sleepers lies under a lock that is taken only to park or to wake, never by a
+//! worker that stays busy.
 //!
-//! A producer: push work to a queue; **fence A** (`SeqCst`); read `state`; wake one sleeper if somebody is parked and nobody searches. The worker woken counts
-//! as searching from that moment, so a burst of pushes wakes one worker, and whoever ends the search by finding work wakes the
-//! next one if it was the last searcher: it leaves the count; **fence C** (pairs with A); looks into the queues again. Either it sees the work
-//! that a producer pushed while it searched, or the producer sees that nobody searches any more.
+//! A producer: push work to a queue; **fence A** (`SeqCst`); read `state`; wake one sleeper if
+//! somebody is parked and nobody searches. The worker woken counts as searching from that moment,
+//! so a burst of pushes wakes one worker, and whoever ends the search by finding work wakes the
+//! next one if it was the last searcher: it leaves the count; **fence C** (pairs with A); looks
+//! into the queues again. Either it sees the work that a producer pushed while it searched, or the
+//! producer sees that nobody searches any more.
 //!
-//! A sleeper: enter the list and change `state`; **fence B** (`SeqCst`, pairs with A); look into all queues once more; only then sleep. Either
-//! the producer sees the sleeper, or the sleeper sees the work.
+//! A sleeper: enter the list and change `state`; **fence B** (`SeqCst`, pairs with A); look into
+//! all queues once more; only then sleep. Either the producer sees the sleeper, or the sleeper sees
+//! the work.
 //!
-//! At most half of the workers search at once, so that a lone task does not keep the others busy looking.
+//! At most half of the workers search at once, so that a lone task does not keep the others busy
+//! looking.
 
 use crate::sync::{AtomicU64, Mutex, Ordering, fence};
 
@@ -54,7 +59,8 @@ impl Idle {
         }
     }
 
-    /// Picks the worker to wake after work was pushed to a queue that others can take from; `None` when nobody needs to be woken.
+    /// Picks the worker to wake after work was pushed to a queue that others can take from; `None`
+    /// when nobody needs to be woken.
     #[inline]
     pub(crate) fn worker_to_notify(&self) -> Option<usize> {
         fence(Ordering::SeqCst); // A
@@ -87,8 +93,10 @@ impl Idle {
         let mut sleepers = self.sleepers.lock();
         let all = std::mem::take(&mut *sleepers);
         let n = all.len() as u64;
-        self.state
-            .fetch_add((n * SEARCHING_ONE).wrapping_sub(n * PARKED_ONE), Ordering::SeqCst);
+        self.state.fetch_add(
+            (n * SEARCHING_ONE).wrapping_sub(n * PARKED_ONE),
+            Ordering::SeqCst,
+        );
         all
     }
 
@@ -124,7 +132,8 @@ impl Idle {
         true
     }
 
-    /// Ends a search that found something; true when nobody else searches, so that the caller should wake another worker.
+    /// Ends a search that found something; true when nobody else searches, so that the caller
+    /// should wake another worker.
     #[must_use]
     pub(crate) fn end_search(&self) -> bool {
         let was_last = searching(self.state.fetch_sub(SEARCHING_ONE, Ordering::SeqCst)) == 1;

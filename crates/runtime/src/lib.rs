@@ -22,8 +22,8 @@ mod yield_now;
 pub use builder::Builder;
 pub use context::EnterGuard;
 pub use error::Error;
-pub use group::{Class, Group, GroupBuilder, GroupStat, Histogram, Order, RtPolicy};
 pub use evenkeel_macros::{main, test};
+pub use group::{Class, Group, GroupBuilder, GroupStat, Histogram, Order, RtPolicy};
 pub use handle::Handle;
 pub use io::Io;
 pub use runtime::Runtime;
@@ -32,7 +32,8 @@ pub use yield_now::yield_now;
 
 use std::future::Future;
 
-/// Spawns a task onto the current runtime, into the group of the task that calls this (outside of a task, into the root group).
+/// Spawns a task onto the current runtime, into the group of the task that calls this (outside of a
+/// task, into the root group).
 ///
 /// # Panics
 ///
@@ -74,7 +75,8 @@ pub fn current_group() -> Group {
     Handle::current().current_group()
 }
 
-/// Runs `work`, which may block this thread, in the middle of a task: the worker moves to another thread first, so that the other tasks go on.
+/// Runs `work`, which may block this thread, in the middle of a task: the worker moves to another
+/// thread first, so that the other tasks go on.
 ///
 /// Outside of a task it simply runs `work`. Inside, `work` may call `block_on`.
 pub fn block_in_place<R>(work: impl FnOnce() -> R) -> R {

@@ -20,9 +20,10 @@ const GRACE: Duration = Duration::from_millis(20);
 ///
 /// # Shutdown
 ///
-/// Dropping it shuts it down in bounded time: no new tasks are taken; every task that has not returned is dropped, at once or when its current
-/// poll ends; workers end. It waits for that at most 5 s (or the time given to [`Runtime::shutdown_timeout`]); polls that go on after that
-/// keep their thread, are dropped when they end, and are nobody's hindrance.
+/// Dropping it shuts it down in bounded time: no new tasks are taken; every task that has not
+/// returned is dropped, at once or when its current poll ends; workers end. It waits for that at
+/// most 5 s (or the time given to [`Runtime::shutdown_timeout`]); polls that go on after that keep
+/// their thread, are dropped when they end, and are nobody's hindrance.
 pub struct Runtime {
     handle: Handle,
     is_over: bool,
@@ -30,7 +31,9 @@ pub struct Runtime {
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("handle", &self.handle).finish()
+        f.debug_struct("Runtime")
+            .field("handle", &self.handle)
+            .finish()
     }
 }
 
@@ -112,14 +115,18 @@ impl Runtime {
             shared.unpark(worker);
         }
         shared.driver.wake();
-        let all_left = shared.life.wait_workers(deadline.min(Instant::now() + GRACE));
+        let all_left = shared
+            .life
+            .wait_workers(deadline.min(Instant::now() + GRACE));
         if !all_left {
             self.drop_queued_tasks();
             shared.life.wait_workers(deadline);
         }
         shared.life.is_abandoned.store(true, Ordering::SeqCst);
         self.drop_queued_tasks();
-        shared.driver.shutdown(deadline, may_wait && !timeout.is_zero());
+        shared
+            .driver
+            .shutdown(deadline, may_wait && !timeout.is_zero());
     }
 
     /// Takes part in dropping what is queued, in case every worker is held up by a poll.

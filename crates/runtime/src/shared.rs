@@ -34,7 +34,8 @@ pub(crate) struct Remote {
 /// The shared part of a runtime.
 pub(crate) struct Shared {
     pub(crate) remotes: Box<[CachePadded<Remote>]>,
-    /// Tasks woken or spawned by threads that are not workers, and by the I/O driver while its worker is busy.
+    /// Tasks woken or spawned by threads that are not workers, and by the I/O driver while its
+    /// worker is busy.
     pub(crate) injector: Injector<Runnable>,
     pub(crate) idle: Idle,
     pub(crate) owned: OwnedTasks,
@@ -81,11 +82,7 @@ impl Life {
     pub(crate) fn wait_workers(&self, deadline: std::time::Instant) -> bool {
         let mut workers = self.workers.lock();
         while *workers > 0 {
-            if self
-                .changed
-                .wait_until(&mut workers, deadline)
-                .timed_out()
-            {
+            if self.changed.wait_until(&mut workers, deadline).timed_out() {
                 return *workers == 0;
             }
         }
@@ -148,7 +145,8 @@ impl Shared {
     #[allow(unsafe_code)]
     pub(crate) fn current_group_arc(&self) -> Arc<GroupInner> {
         let group = self.current_group();
-        // SAFETY: groups live in `Arc`s, and the current task keeps its group alive (the root is kept by `self`).
+        // SAFETY: groups live in `Arc`s, and the current task keeps its group alive (the root is
+        // kept by `self`).
         unsafe {
             Arc::increment_strong_count(group);
             Arc::from_raw(group)
@@ -205,6 +203,8 @@ impl Shared {
                 return Some(runnable);
             }
         }
-        self.queues.iter().find_map(|queue| queue.take_waiting(None))
+        self.queues
+            .iter()
+            .find_map(|queue| queue.take_waiting(None))
     }
 }

@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 
 /// Lets the other ready tasks run, then goes on.
 ///
-/// The task goes behind the tasks that are queued on its worker (in a group of fair order: it may be chosen again at once when it is behind its share).
+/// The task goes behind the tasks that are queued on its worker (in a group of fair order: it may
+/// be chosen again at once when it is behind its share).
 pub async fn yield_now() {
     YieldNow { has_yielded: false }.await;
 }

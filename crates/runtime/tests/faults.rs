@@ -1,4 +1,5 @@
-//! Panics wherever user code runs, aborts, and shutdown in every state: no worker dies and no task is lost.
+//! Panics wherever user code runs, aborts, and shutdown in every state: no worker dies and no task
+//! is lost.
 
 mod common;
 
@@ -218,8 +219,15 @@ fn a_poll_that_goes_on_does_not_hold_up_shutdown_and_is_dropped_at_its_end() {
         }
         let begin = Instant::now();
         rt.shutdown_timeout(Duration::from_millis(50));
-        assert!(begin.elapsed() < Duration::from_secs(4), "shutdown waited for the poll");
-        assert_eq!(count.load(Ordering::SeqCst), 1, "only the poll that goes on is left");
+        assert!(
+            begin.elapsed() < Duration::from_secs(4),
+            "shutdown waited for the poll"
+        );
+        assert_eq!(
+            count.load(Ordering::SeqCst),
+            1,
+            "only the poll that goes on is left"
+        );
         release.send(()).unwrap();
         while count.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
@@ -241,7 +249,12 @@ fn spawning_after_shutdown_gives_cancelled_handles() {
         assert_eq!(count.load(Ordering::SeqCst), 0);
         let other = Builder::new().worker_threads(1).build().unwrap();
         assert!(other.block_on(late).unwrap_err().is_cancelled());
-        assert!(other.block_on(handle.spawn_blocking(|| ())).unwrap_err().is_cancelled());
+        assert!(
+            other
+                .block_on(handle.spawn_blocking(|| ()))
+                .unwrap_err()
+                .is_cancelled()
+        );
     }
 }
 

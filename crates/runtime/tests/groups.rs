@@ -17,10 +17,16 @@ fn runtime(workers: usize) -> Runtime {
 fn paths_and_lookup() {
     let rt = runtime(1);
     let root = rt.handle().root();
-    assert_eq!((root.path().as_str(), root.name(), root.parent()), ("/", "", None));
+    assert_eq!(
+        (root.path().as_str(), root.name(), root.parent()),
+        ("/", "", None)
+    );
     let tenants = root.child("tenants").build().unwrap();
     let a = tenants.child("a").weight(300).build().unwrap();
-    assert_eq!((a.path().as_str(), a.name(), a.weight()), ("/tenants/a", "a", 300));
+    assert_eq!(
+        (a.path().as_str(), a.name(), a.weight()),
+        ("/tenants/a", "a", 300)
+    );
     assert_eq!(a.parent(), Some(tenants.clone()));
     assert_eq!(rt.handle().group("/tenants/a"), Some(a.clone()));
     assert_eq!(rt.handle().group("/"), Some(root.clone()));
@@ -42,18 +48,39 @@ fn bad_values_say_what_is_allowed() {
         assert_eq!(error.to_string(), expected);
     };
     let child = || root.child("x");
-    check(child().weight(0).build(), "weight: 0 is not allowed; allowed: 1 to 10000");
-    check(child().weight(10_001).build(), "weight: 10001 is not allowed; allowed: 1 to 10000");
-    check(child().nice(20).build(), "nice: 20 is not allowed; allowed: -20 to 19");
+    check(
+        child().weight(0).build(),
+        "weight: 0 is not allowed; allowed: 1 to 10000",
+    );
+    check(
+        child().weight(10_001).build(),
+        "weight: 10001 is not allowed; allowed: 1 to 10000",
+    );
+    check(
+        child().nice(20).build(),
+        "nice: 20 is not allowed; allowed: -20 to 19",
+    );
     let slice = child().slice(Duration::from_micros(99)).build();
-    check(slice, "slice: 99µs is not allowed; allowed: 0 (the base slice), or 0.1 to 100 ms");
-    let class = Class::RealTime { priority: 100, policy: RtPolicy::Fifo };
-    check(child().class(class).build(), "priority: 100 is not allowed; allowed: 1 to 99");
+    check(
+        slice,
+        "slice: 99µs is not allowed; allowed: 0 (the base slice), or 0.1 to 100 ms",
+    );
+    let class = Class::RealTime {
+        priority: 100,
+        policy: RtPolicy::Fifo,
+    };
+    check(
+        child().class(class).build(),
+        "priority: 100 is not allowed; allowed: 1 to 99",
+    );
     check(
         root.child("a/b").build(),
         "name: \"a/b\" is not allowed; allowed: not empty, not . or .., no /",
     );
-    check(root.child("").build(), "name: \"\" is not allowed; allowed: not empty, not . or .., no /");
+    check(
+        root.child("").build(),
+        "name: \"\" is not allowed; allowed: not empty, not . or .., no /",
+    );
 
     let group = child().build().unwrap();
     assert!(child().build().unwrap_err().is_name_taken());
@@ -65,7 +92,10 @@ fn bad_values_say_what_is_allowed() {
     group.set_nice(-20).unwrap();
     group.set_slice(Duration::from_millis(100)).unwrap();
     group.set_class(Class::Idle).unwrap();
-    assert_eq!((group.weight(), group.nice(), group.class()), (10_000, -20, Class::Idle));
+    assert_eq!(
+        (group.weight(), group.nice(), group.class()),
+        (10_000, -20, Class::Idle)
+    );
 }
 
 #[test]
@@ -74,13 +104,23 @@ fn tasks_inherit_the_group_of_their_spawner() {
         let a = rt.handle().root().child("a").build().unwrap();
         let inside = a.child("inside").order(Order::Fair).build().unwrap();
         let path = rt.block_on(a.spawn(async move {
-            let child = evenkeel::spawn(async { evenkeel::current_group().path() }).await.unwrap();
-            let blocking = evenkeel::spawn_blocking(|| evenkeel::current_group().path()).await.unwrap();
-            let below = inside.spawn(async { evenkeel::current_group().path() }).await.unwrap();
+            let child = evenkeel::spawn(async { evenkeel::current_group().path() })
+                .await
+                .unwrap();
+            let blocking = evenkeel::spawn_blocking(|| evenkeel::current_group().path())
+                .await
+                .unwrap();
+            let below = inside
+                .spawn(async { evenkeel::current_group().path() })
+                .await
+                .unwrap();
             (evenkeel::current_group().path(), child, blocking, below)
         }));
         let (own, child, blocking, below) = path.unwrap();
-        assert_eq!((&*own, &*child, &*blocking, &*below), ("/a", "/a", "/a", "/a/inside"));
+        assert_eq!(
+            (&*own, &*child, &*blocking, &*below),
+            ("/a", "/a", "/a", "/a/inside")
+        );
         assert_eq!(rt.block_on(async { evenkeel::current_group().path() }), "/");
     }
 }
@@ -89,10 +129,17 @@ fn tasks_inherit_the_group_of_their_spawner() {
 fn every_order_and_class_runs_tasks_to_their_end() {
     for rt in runtimes(2) {
         let root = rt.handle().root();
-        let real_time = Class::RealTime { priority: 50, policy: RtPolicy::RoundRobin };
+        let real_time = Class::RealTime {
+            priority: 50,
+            policy: RtPolicy::RoundRobin,
+        };
         let groups = [
             root.child("fifo").build().unwrap(),
-            root.child("fair").order(Order::Fair).nice(5).build().unwrap(),
+            root.child("fair")
+                .order(Order::Fair)
+                .nice(5)
+                .build()
+                .unwrap(),
             root.child("rt").class(real_time).build().unwrap(),
             root.child("idle").class(Class::Idle).build().unwrap(),
             root.clone(),
@@ -126,7 +173,10 @@ fn statistics_count_tasks_usage_and_times() {
         let a = rt.handle().root().child("a").build().unwrap();
         let sub = a.child("sub").build().unwrap();
         let before = sub.stat();
-        assert_eq!((before.nr_tasks, before.nr_running, before.usage_usec), (0, 0, 0));
+        assert_eq!(
+            (before.nr_tasks, before.nr_running, before.usage_usec),
+            (0, 0, 0)
+        );
         let (release, held) = tokio::sync::oneshot::channel::<()>();
         let idle = sub.spawn(async move { held.await.is_ok() });
         let spin = Duration::from_millis(20);
@@ -156,7 +206,10 @@ fn statistics_count_tasks_usage_and_times() {
         while sub.remove().is_err() {
             std::thread::yield_now();
         }
-        assert!(used() >= 20_000, "usage of a removed child stays with its parent");
+        assert!(
+            used() >= 20_000,
+            "usage of a removed child stays with its parent"
+        );
     }
 }
 
@@ -169,7 +222,10 @@ fn removal_wants_an_empty_group_or_moves_its_tasks() {
         assert!(root.remove().unwrap_err().is_root());
         let busy = a.remove().unwrap_err();
         assert!(busy.is_busy());
-        assert_eq!(busy.to_string(), "group /a: busy: 0 tasks and 1 child groups remain");
+        assert_eq!(
+            busy.to_string(),
+            "group /a: busy: 0 tasks and 1 child groups remain"
+        );
         let (release, held) = tokio::sync::oneshot::channel::<()>();
         let task = b.spawn(async move {
             held.await.unwrap();
@@ -237,7 +293,11 @@ fn many_groups_come_and_go() {
     let root = rt.handle().root();
     rt.block_on(async {
         for i in 0..500 {
-            let group = root.child(format!("g{i}")).weight(1 + i % 1000).build().unwrap();
+            let group = root
+                .child(format!("g{i}"))
+                .weight(1 + i % 1000)
+                .build()
+                .unwrap();
             let task = group.spawn(async {
                 evenkeel::yield_now().await;
             });

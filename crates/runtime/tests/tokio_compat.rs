@@ -1,4 +1,5 @@
-//! Tokio's net, time, sync, fs, process and signal inside tasks, with the semantics they have in Tokio.
+//! Tokio's net, time, sync, fs, process and signal inside tasks, with the semantics they have in
+//! Tokio.
 
 mod common;
 
@@ -79,7 +80,9 @@ fn a_timer_set_far_away_is_reset_from_another_thread() {
             }
             sleep.await;
         });
-        reset.send(time::Instant::now() + Duration::from_millis(1)).unwrap();
+        reset
+            .send(time::Instant::now() + Duration::from_millis(1))
+            .unwrap();
         rt.block_on(task).unwrap();
     }
 }
@@ -93,7 +96,11 @@ fn files_processes_and_signals() {
             assert_eq!(tokio::fs::read(&path).await.unwrap(), b"even keel");
             tokio::fs::remove_file(&path).await.unwrap();
 
-            let out = tokio::process::Command::new("echo").arg("hello").output().await.unwrap();
+            let out = tokio::process::Command::new("echo")
+                .arg("hello")
+                .output()
+                .await
+                .unwrap();
             assert_eq!(out.stdout, b"hello\n");
 
             use tokio::signal::unix::{SignalKind, signal};
@@ -129,9 +136,13 @@ fn nested_block_on_panics_and_block_in_place_allows_it() {
         let nested = rt.block_on(rt.spawn(async move {
             catch_unwind(AssertUnwindSafe(|| handle.block_on(async {}))).is_err()
         }));
-        assert!(nested.unwrap(), "nested block_on must panic, not block a worker");
+        assert!(
+            nested.unwrap(),
+            "nested block_on must panic, not block a worker"
+        );
         let handle = rt.handle().clone();
-        let inside = rt.spawn(async move { evenkeel::block_in_place(|| handle.block_on(async { 3 })) });
+        let inside =
+            rt.spawn(async move { evenkeel::block_in_place(|| handle.block_on(async { 3 })) });
         assert_eq!(rt.block_on(inside).unwrap(), 3);
     }
 }
@@ -179,7 +190,10 @@ fn a_task_that_is_always_ready_yields_after_tokios_budget() {
         });
         rt.block_on(rt.spawn(Polls(work, polls.clone()))).unwrap();
         let polls = polls.load(Ordering::Relaxed);
-        assert!(polls >= ACQUIRES / 128, "{polls} polls for {ACQUIRES} operations");
+        assert!(
+            polls >= ACQUIRES / 128,
+            "{polls} polls for {ACQUIRES} operations"
+        );
     }
 }
 
@@ -231,7 +245,11 @@ fn timers_go_on_while_one_worker_computes() {
 #[test]
 fn without_io_timers_say_so_and_tasks_run() {
     common::quiet_panics();
-    let rt = Builder::new().worker_threads(2).io(Io::Off).build().unwrap();
+    let rt = Builder::new()
+        .worker_threads(2)
+        .io(Io::Off)
+        .build()
+        .unwrap();
     let error = rt
         .block_on(rt.spawn(async { time::sleep(Duration::from_millis(1)).await }))
         .unwrap_err();
@@ -243,8 +261,9 @@ fn without_io_timers_say_so_and_tasks_run() {
     });
     assert_eq!(sum, 42);
     let handle = rt.handle().clone();
-    let nested = rt.spawn(async move {
-        catch_unwind(AssertUnwindSafe(|| handle.block_on(async {}))).is_err()
-    });
+    let nested =
+        rt.spawn(
+            async move { catch_unwind(AssertUnwindSafe(|| handle.block_on(async {}))).is_err() },
+        );
     assert!(rt.block_on(nested).unwrap());
 }

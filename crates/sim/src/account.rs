@@ -21,6 +21,8 @@ pub struct Sample {
     pub service_ns: Vec<u64>,
     /// Service due to them, in ns.
     pub due_ns: Vec<u64>,
+    /// Runnable tasks among them.
+    pub runnable: Vec<u64>,
     /// Service received by each task, in ns.
     pub ran_ns: Vec<u64>,
     /// Service due to each task of a group with `Fair` order, in ns.
@@ -117,6 +119,7 @@ impl Account {
             at: now,
             service_ns,
             due_ns: self.own.iter().map(due).collect(),
+            runnable: self.own.iter().map(|&n| self.judge.demand(n)).collect(),
             ran_ns,
             task_due_ns,
         });

@@ -32,10 +32,17 @@ const KICKS: u64 = 3;
 const DRAIN_NS: u64 = 60_000_000_000;
 
 /// Bounds that depend on how exact the scheduler claims to be.
+///
+/// EEVDF keeps the lag of what it schedules within one turn `q` (a slice, or a poll that is
+/// longer), so service over a window is off by at most `2 q`: for a task in its group, and for
+/// each fragment of a group, that is on each CPU that it can use, `min(k, cpus)` for `k` tasks.
+/// What the coordinator, pulling and the tree add is allowed for by the percentages.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Error of a group over 1 s of the judged phase, in % of one CPU.
     pub group_percent: f64,
+    /// Turns per CPU that the group can use, and per task, that come on top.
+    pub turns: u64,
     /// Relative error of a task's share of its `Fair` group over 1 s, in %.
     pub task_percent: f64,
     /// Idle time with waiting tasks, beyond the time of a kick, in ns without a break.
@@ -46,6 +53,7 @@ impl Bounds {
     /// Bounds nothing but idle time: for measuring, and for schedulers that promise no shares.
     pub const UNJUDGED: Self = Self {
         group_percent: f64::INFINITY,
+        turns: 0,
         task_percent: f64::INFINITY,
         idle_ns: 0,
     };
@@ -56,6 +64,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             group_percent: 2.0,
+            turns: 2,
             task_percent: 5.0,
             idle_ns: 0,
         }
@@ -223,8 +232,11 @@ impl<S: Scheduler> Machine<S> {
 
     fn check_shares(&self, a: &Sample, b: &Sample) -> Result<(), Violation> {
         let percent = self.bounds.group_percent / 100.0;
-        let bound_ns = ((b.at - a.at) as f64 * percent) as u64;
+        let floor_ns = ((b.at - a.at) as f64 * percent) as u64;
+        let turn_ns = BASE_SLICE_NS.max(self.history.poll_ns);
         for at in 0..b.due_ns.len() {
+            let fragments = b.runnable[at].min(self.cpus.len() as u64);
+            let bound_ns = floor_ns + self.bounds.turns * fragments * turn_ns;
             let due_ns = b.due_ns[at] - a.due_ns[at];
             let got_ns = b.service_ns[at] - a.service_ns[at];
             if got_ns.abs_diff(due_ns) > bound_ns {
@@ -250,8 +262,8 @@ impl<S: Scheduler> Machine<S> {
         longest.max(self.history.poll_ns).max(BASE_SLICE_NS)
     }
 
-    /// Checks tasks of `Fair` groups: the bound is a part of what was due, and one turn of the
-    /// task with the longest slice in the group.
+    /// Checks tasks of `Fair` groups: the bound is a part of what was due, and turns of the task
+    /// with the longest slice in the group.
     fn check_task_shares(&self, a: &Sample, b: &Sample) -> Result<(), Violation> {
         for (task, due) in b.task_due_ns.iter().enumerate() {
             let Some(due) = due else {
@@ -262,7 +274,7 @@ impl<S: Scheduler> Machine<S> {
             let got_ns = b.ran_ns[task] - a.ran_ns.get(task).copied().unwrap_or(0);
             let percent = self.bounds.task_percent / 100.0;
             let turn = self.longest_turn(self.tasks[task].spec.group);
-            let bound = ((due_ns as f64 * percent) as u64).saturating_add(turn);
+            let bound = (due_ns as f64 * percent) as u64 + self.bounds.turns * turn;
             if got_ns.abs_diff(due_ns) > bound {
                 return Err(Violation::TaskShare {
                     task,

@@ -60,7 +60,9 @@ pub fn from_seed(seed: u64) -> History {
 /// Draws the history that belongs to `seed` inside `limits`.
 pub fn history(seed: u64, limits: &Limits) -> History {
     let rng = &mut Rng::fork(seed, 0);
-    let machine = machine(rng, limits);
+    let mut machine = machine(rng, limits);
+    // Choices that were added later have generators of their own, so that old seeds stay.
+    machine.ticks_polls = Rng::fork(seed, 2).percent(50);
     let groups: Vec<GroupSpec> = (0..rng.range(1, limits.groups))
         .map(|i| group(rng, i as usize))
         .collect();
@@ -95,7 +97,6 @@ fn machine(rng: &mut Rng, limits: &Limits) -> MachineSpec {
         .collect();
     MachineSpec {
         kick_ns: rng.range(0, 5 * US),
-        ticks_polls: rng.percent(50),
         early_wake_percent: *rng.pick(&[0, 50]),
         ..MachineSpec::new(*rng.pick(&sizes))
     }

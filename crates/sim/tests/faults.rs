@@ -75,6 +75,7 @@ fn structural_faults_are_caught() {
 fn unfairness_is_caught() {
     let tight = Bounds {
         group_percent: 0.5,
+        turns: 1,
         task_percent: 5.0,
         idle_ns: 0,
     };
@@ -107,6 +108,7 @@ fn starvation_is_caught() {
     history.groups[0].weight = 10_000;
     let loose = Bounds {
         group_percent: 1e6,
+        turns: 0,
         task_percent: 1e6,
         idle_ns: 0,
     };

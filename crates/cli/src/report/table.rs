@@ -34,7 +34,7 @@ pub(crate) fn write_table(report: &Report, mut to: impl Write) -> io::Result<()>
         writeln!(to, "{line}")?;
     }
     if report.groups.iter().any(|group| group.is_demand_limited) {
-        let note = "* expected to get all it asked for: its demand, not its weight, is the limit";
+        let note = "* expected to get all it asked for: its demand, not its weight, is its limit";
         writeln!(to, "\n{note}")?;
     }
     if let Some(percent) = stolen(report)

@@ -7,9 +7,10 @@ use crate::fragment::TaskQueue;
 use crate::group::GroupId;
 
 impl<A: Arena> RunQueue<A> {
-    /// Returns a task of the fair class that is runnable and waits here, of `group` if one is given; without a group, also tasks of the
-    /// other classes. With [`RunQueue::dequeue`] in a loop it empties the queue. Time is proportional to the number of groups with
-    /// tasks here, and to that of delayed tasks.
+    /// Returns a task of the fair class that is runnable and waits here, of `group` if one is
+    /// given; without a group, also tasks of the other classes. With [`RunQueue::dequeue`] in a
+    /// loop it empties the queue. Time is proportional to the number of groups with tasks here, and
+    /// to that of delayed tasks.
     pub fn any_waiting(&self, arena: &A, group: Option<GroupId>) -> Option<A::Key> {
         if group.is_none()
             && let Some(key) = self.rt.head().or_else(|| self.idle.head())

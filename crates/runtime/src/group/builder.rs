@@ -45,13 +45,15 @@ impl GroupBuilder {
         self
     }
 
-    /// Sets the nice value of the group's tasks among each other, −20 to 19. Default: 0. It has an effect with [`Order::Fair`].
+    /// Sets the nice value of the group's tasks among each other, −20 to 19. Default: 0. It has an
+    /// effect with [`Order::Fair`].
     pub fn nice(mut self, nice: i8) -> Self {
         self.params.task.nice = nice;
         self
     }
 
-    /// Sets the slice that the group and its tasks ask for: 0.1 to 100 ms. Default: the base slice, which zero asks for too.
+    /// Sets the slice that the group and its tasks ask for: 0.1 to 100 ms. Default: the base slice,
+    /// which zero asks for too.
     pub fn slice(mut self, slice: Duration) -> Self {
         self.slice = slice;
         self
@@ -61,7 +63,8 @@ impl GroupBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::is_invalid_value`] names the setting and its range; [`Error::is_name_taken`]; [`Error::is_removed`] when the parent was removed.
+    /// [`Error::is_invalid_value`] names the setting and its range; [`Error::is_name_taken`];
+    /// [`Error::is_removed`] when the parent was removed.
     pub fn build(mut self) -> Result<Group, Error> {
         self.params.task.slice_ns = params::slice_ns(self.slice)?;
         params::check(&self.params)?;

@@ -23,7 +23,8 @@ pub(crate) struct GroupInner {
     is_removed: AtomicBool,
     /// CPU time of child groups that were removed, in ns.
     pub(super) inherited_ns: AtomicU64,
-    /// Unfinished tasks, one count for each shard of the owned list and written under that shard's lock.
+    /// Unfinished tasks, one count for each shard of the owned list and written under that shard's
+    /// lock.
     counts: Box<[CachePadded<AtomicU64>]>,
     /// Wait and run times, one record for each worker.
     times: Box<[CachePadded<Mutex<PollTimes>>]>,
@@ -68,7 +69,11 @@ impl GroupInner {
     pub(super) fn params(&self) -> GroupParams {
         GroupParams {
             weight: self.weight.load(Ordering::Relaxed) as u32,
-            order: if self.is_fair_order { Order::Fair } else { Order::Fifo },
+            order: if self.is_fair_order {
+                Order::Fair
+            } else {
+                Order::Fifo
+            },
             task: self.task_params(),
         }
     }
@@ -80,8 +85,10 @@ impl GroupInner {
     }
 
     pub(super) fn store_params(&self, params: &GroupParams) {
-        self.weight.store(u64::from(params.weight), Ordering::Relaxed);
-        self.task.store(params::pack(params.task), Ordering::Relaxed);
+        self.weight
+            .store(u64::from(params.weight), Ordering::Relaxed);
+        self.task
+            .store(params::pack(params.task), Ordering::Relaxed);
     }
 
     #[inline]

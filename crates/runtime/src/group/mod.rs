@@ -1,12 +1,14 @@
 //! Groups: nested, weighted shares of the CPU.
 //!
-//! [`Group`] is the handle; `GroupInner` is what tasks point to; the table of all groups of a runtime, with the core's `Domain`, lies behind
-//! one lock that only changes of the hierarchy and the coordinator take.
+//! [`Group`] is the handle; `GroupInner` is what tasks point to; the table of all groups of a
+//! runtime, with the core's `Domain`, lies behind one lock that only changes of the hierarchy and
+//! the coordinator take.
 //!
 //! # Removal
 //!
-//! A removed group loses its name and its place at once, and takes no new tasks: spawns into it go to its nearest living ancestor. Its record stays
-//! until the last task has left it and every run queue has let go of it, which later changes of the hierarchy look after.
+//! A removed group loses its name and its place at once, and takes no new tasks: spawns into it go
+//! to its nearest living ancestor. Its record stays until the last task has left it and every run
+//! queue has let go of it, which later changes of the hierarchy look after.
 
 mod builder;
 mod inner;
@@ -32,9 +34,9 @@ use crate::task::JoinHandle;
 
 /// A group of tasks, and of groups, with a share of the CPU.
 ///
-/// Semantics follow cgroup v2: siblings share what their parent gets in proportion to their weights, over all CPUs together; what one
-/// does not use goes to the others. Tasks that sit in a group which also has child groups compete with those as one more child of
-/// weight 100.
+/// Semantics follow cgroup v2: siblings share what their parent gets in proportion to their
+/// weights, over all CPUs together; what one does not use goes to the others. Tasks that sit in a
+/// group which also has child groups compete with those as one more child of weight 100.
 ///
 /// Cheap to clone; usable from any thread.
 ///
@@ -152,7 +154,8 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// [`Error::is_invalid_value`] out of range, [`Error::is_root`] for the root, which has no siblings, [`Error::is_removed`].
+    /// [`Error::is_invalid_value`] out of range, [`Error::is_root`] for the root, which has no
+    /// siblings, [`Error::is_removed`].
     pub fn set_weight(&self, weight: u32) -> Result<(), Error> {
         self.shared.groups.set_weight(&self.inner, weight)
     }
@@ -185,7 +188,8 @@ impl Group {
         self.inner.params().task.nice
     }
 
-    /// Sets the nice value of this group's tasks among each other (groups of [`Order::Fair`]), −20 to 19.
+    /// Sets the nice value of this group's tasks among each other (groups of [`Order::Fair`]), −20
+    /// to 19.
     ///
     /// # Errors
     ///
@@ -195,7 +199,8 @@ impl Group {
         groups.set_task_params(&self.inner, |task| task.nice = nice)
     }
 
-    /// Sets the slice that the group and its tasks ask for: 0.1 to 100 ms, or zero for the base slice.
+    /// Sets the slice that the group and its tasks ask for: 0.1 to 100 ms, or zero for the base
+    /// slice.
     ///
     /// # Errors
     ///
@@ -208,7 +213,8 @@ impl Group {
 
     /// Returns what the group has used and how its tasks fared.
     ///
-    /// Accounting starts with the first child group or the first call of this, wait and run times with the first call of this.
+    /// Accounting starts with the first child group or the first call of this, wait and run times
+    /// with the first call of this.
     #[must_use]
     pub fn stat(&self) -> GroupStat {
         self.shared.group_stat(&self.inner)
@@ -218,7 +224,8 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// [`Error::is_busy`] while tasks or child groups remain in it, [`Error::is_root`], [`Error::is_removed`].
+    /// [`Error::is_busy`] while tasks or child groups remain in it, [`Error::is_root`],
+    /// [`Error::is_removed`].
     pub fn remove(&self) -> Result<(), Error> {
         self.shared.remove_group(&self.inner, false)
     }
@@ -227,7 +234,8 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// [`Error::is_busy`] while child groups remain in it, [`Error::is_root`], [`Error::is_removed`].
+    /// [`Error::is_busy`] while child groups remain in it, [`Error::is_root`],
+    /// [`Error::is_removed`].
     pub fn remove_to_parent(&self) -> Result<(), Error> {
         self.shared.remove_group(&self.inner, true)
     }

@@ -86,12 +86,22 @@ mod tests {
         let classes = [
             Class::Fair,
             Class::Idle,
-            Class::RealTime { priority: 99, policy: RtPolicy::Fifo },
-            Class::RealTime { priority: 1, policy: RtPolicy::RoundRobin },
+            Class::RealTime {
+                priority: 99,
+                policy: RtPolicy::Fifo,
+            },
+            Class::RealTime {
+                priority: 1,
+                policy: RtPolicy::RoundRobin,
+            },
         ];
         for class in classes {
             for (nice, slice_ns) in [(-20, 0), (19, 100_000_000), (0, 100_000)] {
-                let task = TaskParams { class, nice, slice_ns };
+                let task = TaskParams {
+                    class,
+                    nice,
+                    slice_ns,
+                };
                 assert_eq!(unpack(pack(task)), task);
             }
         }

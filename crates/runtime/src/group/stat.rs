@@ -11,11 +11,13 @@ const HIGHEST_NS: u64 = 1_000_000_000_000;
 /// Significant decimal digits of a recorded time.
 const DIGITS: u8 = 2;
 
-/// Usage and latencies of a group since accounting began. All of it only grows, `nr_running` and `nr_tasks` excepted.
+/// Usage and latencies of a group since accounting began. All of it only grows, `nr_running` and
+/// `nr_tasks` excepted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GroupStat {
-    /// CPU time of the group's tasks and of all groups below it, removed ones included, in µs: the time that polls took by the clock.
+    /// CPU time of the group's tasks and of all groups below it, removed ones included, in µs: the
+    /// time that polls took by the clock.
     pub usage_usec: u64,
     /// Tasks of the group itself that are running or ready.
     pub nr_running: u64,
@@ -59,7 +61,8 @@ impl Histogram {
         debug_assert!(added.is_ok());
     }
 
-    /// Returns the time, in ns, that `percentile` percent (0 to 100) of the recorded times do not exceed; 0 when nothing was recorded.
+    /// Returns the time, in ns, that `percentile` percent (0 to 100) of the recorded times do not
+    /// exceed; 0 when nothing was recorded.
     #[must_use]
     pub fn percentile(&self, percentile: f64) -> u64 {
         if self.0.is_empty() {

@@ -129,16 +129,21 @@ impl GroupTable {
         params::check(&params)?;
         let refused = |error| Error::invalid("group setting", error, "see the core's message");
         if inner.parent.is_some() {
-            tree.domain.set_weight(inner.id, params.weight).map_err(refused)?;
+            tree.domain
+                .set_weight(inner.id, params.weight)
+                .map_err(refused)?;
         }
-        tree.domain.set_task_defaults(inner.id, params.task).map_err(refused)?;
+        tree.domain
+            .set_task_defaults(inner.id, params.task)
+            .map_err(refused)?;
         inner.store_params(&params);
         Ok(())
     }
 }
 
 impl Shared {
-    /// Makes a child group and shows it to every run queue. From the first one on, tasks are queued through the core.
+    /// Makes a child group and shows it to every run queue. From the first one on, tasks are queued
+    /// through the core.
     pub(super) fn add_group(
         &self,
         parent: &Arc<GroupInner>,
@@ -164,9 +169,19 @@ impl Shared {
         for queue in &self.queues {
             queue.lock().attach(leaf.clone());
         }
-        let inner = GroupInner::new(id, name.clone(), Some(parent.clone()), leaf, params, table.sizes);
+        let inner = GroupInner::new(
+            id,
+            name.clone(),
+            Some(parent.clone()),
+            leaf,
+            params,
+            table.sizes,
+        );
         let inner = Arc::new(inner);
-        tree.children.entry(parent.id).or_default().insert(name, inner.clone());
+        tree.children
+            .entry(parent.id)
+            .or_default()
+            .insert(name, inner.clone());
         tree.children.insert(id, BTreeMap::new());
         if inner.is_fair_order {
             self.has_fair_order.store(true, Ordering::SeqCst);
@@ -175,8 +190,13 @@ impl Shared {
         Ok(inner)
     }
 
-    /// Removes a group; with `moves_tasks` its tasks go to the parent, otherwise there must be none.
-    pub(super) fn remove_group(&self, inner: &Arc<GroupInner>, moves_tasks: bool) -> Result<(), Error> {
+    /// Removes a group; with `moves_tasks` its tasks go to the parent, otherwise there must be
+    /// none.
+    pub(super) fn remove_group(
+        &self,
+        inner: &Arc<GroupInner>,
+        moves_tasks: bool,
+    ) -> Result<(), Error> {
         let Some(parent) = &inner.parent else {
             return Err(Error::new(Kind::Root));
         };
@@ -185,20 +205,26 @@ impl Shared {
             return Err(Group::removed_error(inner));
         }
         let children = tree.children.get(&inner.id).map_or(0, BTreeMap::len);
-        // New tasks go to the parent from here on; the count below waits for insertions under way, shard by shard.
+        // New tasks go to the parent from here on; the count below waits for insertions under way,
+        // shard by shard.
         inner.set_removed(true);
         let tasks = self.owned.count_tasks(inner);
         if children > 0 || (tasks > 0 && !moves_tasks) {
             inner.set_removed(false);
             let path = inner.path();
-            return Err(Error::new(Kind::Busy { path, tasks, children }));
+            return Err(Error::new(Kind::Busy {
+                path,
+                tasks,
+                children,
+            }));
         }
         tree.children.remove(&inner.id);
         if let Some(siblings) = tree.children.get_mut(&parent.id) {
             siblings.remove(&inner.name);
         }
         tree.dying.push(inner.clone());
-        // What waits in the run queues is queued again, and finds its group removed; the rest does so when it is next woken.
+        // What waits in the run queues is queued again, and finds its group removed; the rest does
+        // so when it is next woken.
         for queue in &self.queues {
             while let Some(runnable) = queue.take_waiting(Some(inner.id)) {
                 self.inject(runnable);
@@ -233,7 +259,10 @@ impl Shared {
         }
         if let Some(parent) = &inner.parent {
             let used = inner.leaf.usage_ns() + inner.inherited_ns.load(Ordering::Relaxed);
-            parent.living().inherited_ns.fetch_add(used, Ordering::Relaxed);
+            parent
+                .living()
+                .inherited_ns
+                .fetch_add(used, Ordering::Relaxed);
         }
         true
     }
@@ -266,7 +295,9 @@ fn usage_ns(tree: &Tree, inner: &GroupInner) -> u64 {
     let own = inner.leaf.usage_ns() + inner.inherited_ns.load(Ordering::Relaxed);
     let children = tree.children.get(&inner.id).into_iter().flatten();
     let dying = tree.dying.iter().filter(|dead| {
-        dead.parent.as_ref().is_some_and(|parent| std::ptr::eq(parent.living(), inner))
+        dead.parent
+            .as_ref()
+            .is_some_and(|parent| std::ptr::eq(parent.living(), inner))
     });
     let below = children.map(|(_, child)| usage_ns(tree, child));
     own + below.sum::<u64>() + dying.map(|dead| usage_ns(tree, dead)).sum::<u64>()

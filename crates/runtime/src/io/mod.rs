@@ -1,12 +1,14 @@
 //! Tokio's I/O and timers under our workers.
 //!
-//! One current-thread Tokio runtime serves a whole [`Runtime`](crate::Runtime). Whoever holds its *seat* (the lock around it) drives it:
-//! an idle worker sits in it while it waits for work, a busy one takes the seat for a moment to turn it, or, with
+//! One current-thread Tokio runtime serves a whole [`Runtime`](crate::Runtime). Whoever holds its
+//! *seat* (the lock around it) drives it: an idle worker sits in it while it waits for work, a busy
+//! one takes the seat for a moment to turn it, or, with
 //! [`Io::Dedicated`], a thread of its own sits in it for good.
 //!
-//! Workers poll tasks inside [`Driver::run`], that is inside `Handle::block_on`: so `tokio::net`, `tokio::time` and the rest find their
-//! runtime, a nested `block_on` panics as it does in Tokio, and polls have a cooperative budget. The budget is Tokio's 128
-//! operations, shared by the polls between two entries; the worker leaves and enters again once it is used up, so entering costs
+//! Workers poll tasks inside [`Driver::run`], that is inside `Handle::block_on`: so `tokio::net`,
+//! `tokio::time` and the rest find their runtime, a nested `block_on` panics as it does in Tokio,
+//! and polls have a cooperative budget. The budget is Tokio's 128 operations, shared by the polls
+//! between two entries; the worker leaves and enters again once it is used up, so entering costs
 //! nothing per poll.
 
 use std::future::poll_fn;
@@ -24,13 +26,15 @@ use crate::clock;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Io {
-    /// Idle workers wait in the driver, busy ones turn it now and then. No extra thread; the least CPU per request.
+    /// Idle workers wait in the driver, busy ones turn it now and then. No extra thread; the least
+    /// CPU per request.
     #[default]
     Shared,
-    /// A companion thread drives it and runs what libraries `tokio::spawn`. It moves on while every worker computes, for about
-    /// 1.3 times the CPU per request.
+    /// A companion thread drives it and runs what libraries `tokio::spawn`. It moves on while every
+    /// worker computes, for about 1.3 times the CPU per request.
     Dedicated,
-    /// No I/O and no timers: `tokio::net` and `tokio::time` panic in tasks, as they do outside any Tokio runtime.
+    /// No I/O and no timers: `tokio::net` and `tokio::time` panic in tasks, as they do outside any
+    /// Tokio runtime.
     Off,
 }
 
@@ -112,14 +116,16 @@ impl Driver {
             if !std::mem::take(&mut is_first) {
                 return Poll::Ready(());
             }
-            // Woken by itself, the root future makes Tokio look for events without blocking and then come back to it.
+            // Woken by itself, the root future makes Tokio look for events without blocking and
+            // then come back to it.
             cx.waker().wake_by_ref();
             Poll::Pending
         }));
         self.note_turn(clock::now_ns());
     }
 
-    /// Waits for events, until one has woken a task or [`Driver::wake`] was called; not at all when `is_called` says so.
+    /// Waits for events, until one has woken a task or [`Driver::wake`] was called; not at all when
+    /// `is_called` says so.
     pub(crate) fn wait(&self, seat: &Seat<'_>, is_called: impl Fn() -> bool) {
         let Some(runtime) = seat.as_ref() else {
             return;
@@ -148,7 +154,8 @@ impl Driver {
         self.last_turn_ns.load(Ordering::Relaxed)
     }
 
-    /// Sits in the seat until `is_over` is set and [`Driver::wake`] called: the body of the companion thread.
+    /// Sits in the seat until `is_over` is set and [`Driver::wake`] called: the body of the
+    /// companion thread.
     pub(crate) fn drive(&self, is_over: &AtomicBool) {
         while !is_over.load(Ordering::SeqCst) {
             let seat = self.seat.lock();
@@ -159,12 +166,15 @@ impl Driver {
         }
     }
 
-    /// Shuts Tokio's runtime down, waiting for blocking work until `deadline`; at once where waiting is not allowed.
+    /// Shuts Tokio's runtime down, waiting for blocking work until `deadline`; at once where
+    /// waiting is not allowed.
     pub(crate) fn shutdown(&self, deadline: Instant, may_wait: bool) {
         self.wake();
         let left = || deadline.saturating_duration_since(Instant::now());
         let Some(mut seat) = self.seat.try_lock_for(left().max(Duration::from_millis(1))) else {
-            tracing::warn!("shutdown: the I/O driver is in use past the deadline; it is left behind");
+            tracing::warn!(
+                "shutdown: the I/O driver is in use past the deadline; it is left behind"
+            );
             return;
         };
         let Some(runtime) = seat.take() else { return };

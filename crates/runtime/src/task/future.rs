@@ -1,4 +1,5 @@
-//! The future that `async-task` sees: the user's future, kept from unwinding, and the end of its membership in the owned list.
+//! The future that `async-task` sees: the user's future, kept from unwinding, and the end of its
+//! membership in the owned list.
 
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -15,16 +16,18 @@ use super::outcome::{NoUnwind, Outcome, Panic, forget_payload};
 
 /// The user's future inside a task.
 ///
-/// States: *live* (`inner` holds the future) → *spent* (it was dropped: it returned, panicked, or was cancelled). The change is
-/// made in `retire`, once. A task leaves the list of owned tasks when this wrapper is dropped, which `async-task` does while it
-/// still holds a reference to the cell; so a task in the list is always alive.
+/// States: *live* (`inner` holds the future) → *spent* (it was dropped: it returned, panicked, or
+/// was cancelled). The change is made in `retire`, once. A task leaves the list of owned tasks when
+/// this wrapper is dropped, which `async-task` does while it still holds a reference to the cell;
+/// so a task in the list is always alive.
 pub(crate) struct TaskFuture<F> {
     inner: ManuallyDrop<F>,
     live: bool,
     meta: NonNull<Meta>,
 }
 
-// SAFETY: `meta` points into the task's own cell; `Meta` is `Sync`, and the future itself decides about `F`.
+// SAFETY: `meta` points into the task's own cell; `Meta` is `Sync`, and the future itself decides
+// about `F`.
 #[allow(unsafe_code)]
 unsafe impl<F: Send> Send for TaskFuture<F> {}
 
@@ -51,8 +54,8 @@ impl<F> TaskFuture<F> {
         }
         self.live = false;
         let dropped = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: `live` was true, so this is the first drop, and nothing reads `inner` once `live` is false. The future is
-            // dropped where it was pinned.
+            // SAFETY: `live` was true, so this is the first drop, and nothing reads `inner` once
+            // `live` is false. The future is dropped where it was pinned.
             unsafe { ManuallyDrop::drop(&mut self.inner) }
         }));
         dropped.err()
@@ -81,7 +84,8 @@ impl<F: Future> Future for TaskFuture<F> {
 
     #[allow(unsafe_code)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: nothing is moved out of `self`; `inner` is only pinned again, or dropped in place by `retire`.
+        // SAFETY: nothing is moved out of `self`; `inner` is only pinned again, or dropped in place
+        // by `retire`.
         let this = unsafe { self.get_unchecked_mut() };
         if this.meta().aborted.load(Ordering::Acquire) {
             return this.finish(Outcome::Cancelled);

@@ -43,8 +43,8 @@ impl<T> JoinHandle<T> {
 
     /// Asks the task to stop: its future is dropped on a worker before its next poll.
     ///
-    /// A poll that runs goes on to its end. A task that has returned is not affected: the handle then still gives its
-    /// output.
+    /// A poll that runs goes on to its end. A task that has returned is not affected: the handle
+    /// then still gives its output.
     pub fn abort(&self) {
         if self.task.is_some() {
             self.meta.abort();
@@ -142,8 +142,8 @@ impl fmt::Debug for AbortHandle {
 
 /// A waker whose panics end here.
 ///
-/// `async-task` aborts the process when the waker of whoever awaits a task panics; such a waker is somebody else's code, so all
-/// but the wakers of our own tasks are wrapped.
+/// `async-task` aborts the process when the waker of whoever awaits a task panics; such a waker is
+/// somebody else's code, so all but the wakers of our own tasks are wrapped.
 struct GuardedWaker(NoUnwind<Waker>);
 
 impl GuardedWaker {
@@ -222,7 +222,8 @@ impl JoinError {
     }
 }
 
-// SAFETY: the payload is only reachable by value or, in `message`, read as `&str` or `String`, which are `Sync`.
+// SAFETY: the payload is only reachable by value or, in `message`, read as `&str` or `String`,
+// which are `Sync`.
 #[allow(unsafe_code)]
 unsafe impl Sync for JoinError {}
 

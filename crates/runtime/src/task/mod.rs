@@ -1,15 +1,20 @@
 //! Tasks: the cell (`async-task`), what the scheduler keeps in it, and the handles to it.
 //!
-//! One allocation holds a task: `async-task`'s header and state word, our [`Meta`], and the future or its output.
+//! One allocation holds a task: `async-task`'s header and state word, our [`Meta`], and the future
+//! or its output.
 //!
 //! # Who may touch what
 //!
-//! - `aborted` is an atomic flag: anybody who keeps the cell alive may set it; the wrapper future reads it before a poll.
-//! - `owned` (list links) belongs to the shard of the owned-task list and is touched under that shard's lock only.
-//! - `shared` and `group` are written before the task is published and read-only after that; but `group` is re-pointed, under the shard's
-//!   lock, by whoever holds the `Runnable` when the group was removed.
+//! - `aborted` is an atomic flag: anybody who keeps the cell alive may set it; the wrapper future
+//!   reads it before a poll.
+//! - `owned` (list links) belongs to the shard of the owned-task list and is touched under that
+//!   shard's lock only.
+//! - `shared` and `group` are written before the task is published and read-only after that; but
+//!   `group` is re-pointed, under the shard's lock, by whoever holds the `Runnable` when the group
+//!   was removed.
 //! - `cell` is written once, when the task is made.
-//! - `was_queued`, `woken_ns` and `entity` belong to whoever holds the `Runnable`; while the task is queued, to the holder of that queue's lock.
+//! - `was_queued`, `woken_ns` and `entity` belong to whoever holds the `Runnable`; while the task
+//!   is queued, to the holder of that queue's lock.
 
 mod future;
 mod join;
@@ -53,13 +58,16 @@ impl Item for Runnable {
 
 /// What the scheduler keeps in a task's cell.
 pub(crate) struct Meta {
-    /// The runtime. A plain pointer, since a counted one would make every spawn write the same cache line. It is read only while the task's
-    /// future has not been dropped, and `Shared` outlives all such tasks: shutdown frees it last.
+    /// The runtime. A plain pointer, since a counted one would make every spawn write the same
+    /// cache line. It is read only while the task's future has not been dropped, and `Shared`
+    /// outlives all such tasks: shutdown frees it last.
     shared: *const Shared,
-    /// The group the task belongs to; kept alive by the runtime's table of groups while it has tasks.
+    /// The group the task belongs to; kept alive by the runtime's table of groups while it has
+    /// tasks.
     pub(crate) group: Cell<*const GroupInner>,
-    /// `async-task`'s pointer to the cell and the functions of its wakers. The task keeps one counted reference to itself until its
-    /// future is dropped: without it `async-task` would free a detached task that nobody can wake, and leak what is in its future.
+    /// `async-task`'s pointer to the cell and the functions of its wakers. The task keeps one
+    /// counted reference to itself until its future is dropped: without it `async-task` would free
+    /// a detached task that nobody can wake, and leak what is in its future.
     cell: Cell<Option<(NonNull<()>, &'static RawWakerVTable)>>,
     owned: owned::Links,
     /// Which shard of the owned list the task is in.
@@ -68,15 +76,16 @@ pub(crate) struct Meta {
     pub(crate) aborted: AtomicBool,
     /// It was in a run queue before.
     was_queued: Cell<bool>,
-    /// The worker whose run queue it last left; a task of fair order may still be in the tree there.
+    /// The worker whose run queue it last left; a task of fair order may still be in the tree
+    /// there.
     pub(crate) home: AtomicU32,
     /// When it became ready, in ns; 0 when that is not recorded.
     pub(crate) woken_ns: Cell<u64>,
     entity: UnsafeCell<Entity<TaskRef>>,
 }
 
-// SAFETY: see the access rules in the module's documentation: every non-atomic field is either read-only after publication, or guarded
-// by a lock, or owned by the holder of the `Runnable`.
+// SAFETY: see the access rules in the module's documentation: every non-atomic field is either
+// read-only after publication, or guarded by a lock, or owned by the holder of the `Runnable`.
 #[allow(unsafe_code)]
 unsafe impl Send for Meta {}
 // SAFETY: as for `Send`.
@@ -88,14 +97,16 @@ impl Meta {
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn shared_ref(&self) -> &Shared {
-        // SAFETY: callers act for a task whose future has not been dropped; `Shared` outlives those.
+        // SAFETY: callers act for a task whose future has not been dropped; `Shared` outlives
+        // those.
         unsafe { &*self.shared }
     }
 
     /// Returns a counted reference to the runtime.
     #[allow(unsafe_code)]
     pub(crate) fn shared_arc(&self) -> Arc<Shared> {
-        // SAFETY: `shared` points into the `Arc` that the runtime's handles and workers hold, which outlives this task.
+        // SAFETY: `shared` points into the `Arc` that the runtime's handles and workers hold, which
+        // outlives this task.
         unsafe {
             Arc::increment_strong_count(self.shared);
             Arc::from_raw(self.shared)
@@ -106,7 +117,8 @@ impl Meta {
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn group_ref(&self) -> &GroupInner {
-        // SAFETY: an unfinished task is counted in its group, and the table of groups keeps a group that counts tasks.
+        // SAFETY: an unfinished task is counted in its group, and the table of groups keeps a group
+        // that counts tasks.
         unsafe { &*self.group.get() }
     }
 
@@ -125,7 +137,8 @@ impl Meta {
     #[allow(unsafe_code)]
     fn release_itself(&self) {
         let (cell, vtable) = self.cell_and_vtable();
-        // SAFETY: `create` forgot a waker with these parts; this is that waker, and it is made again only here.
+        // SAFETY: `create` forgot a waker with these parts; this is that waker, and it is made
+        // again only here.
         drop(unsafe { Waker::new(cell.as_ptr(), vtable) });
     }
 }
@@ -134,7 +147,8 @@ impl Meta {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TaskRef(NonNull<Meta>);
 
-// SAFETY: it points to a `Meta`, which is `Send` and `Sync`; what it gives access to is ruled by the access rules of this module.
+// SAFETY: it points to a `Meta`, which is `Send` and `Sync`; what it gives access to is ruled by
+// the access rules of this module.
 #[allow(unsafe_code)]
 unsafe impl Send for TaskRef {}
 // SAFETY: as for `Send`.
@@ -148,7 +162,8 @@ impl TaskRef {
 
     #[allow(unsafe_code)]
     pub(crate) fn meta(&self) -> &Meta {
-        // SAFETY: whoever holds a `TaskRef` keeps the cell alive (a handle, a waker, the owned list's lock, or a queue).
+        // SAFETY: whoever holds a `TaskRef` keeps the cell alive (a handle, a waker, the owned
+        // list's lock, or a queue).
         unsafe { self.0.as_ref() }
     }
 
@@ -170,8 +185,8 @@ impl TaskRef {
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn into_runnable(self) -> Runnable {
-        // SAFETY: `cell` is what `into_raw` gave; `from_runnable` took the runnable apart when the key was queued, and a run queue gives a
-        // key back once.
+        // SAFETY: `cell` is what `into_raw` gave; `from_runnable` took the runnable apart when the
+        // key was queued, and a run queue gives a key back once.
         unsafe { Runnable::from_raw(self.meta().cell()) }
     }
 
@@ -186,11 +201,13 @@ impl TaskRef {
     #[allow(clippy::mut_from_ref)]
     #[inline]
     pub(crate) fn entity_mut<'a>(self) -> &'a mut Entity<TaskRef> {
-        // SAFETY: callers own the entity, see the access rules of this module; the core holds one such reference at a time.
+        // SAFETY: callers own the entity, see the access rules of this module; the core holds one
+        // such reference at a time.
         unsafe { &mut *(*self.0.as_ptr()).entity.get() }
     }
 
-    /// Brings the entity up to date with its group before it is queued, and says how it enters the queue.
+    /// Brings the entity up to date with its group before it is queued, and says how it enters the
+    /// queue.
     pub(crate) fn prepare(self) -> EnqueueKind<TaskRef> {
         let meta = self.meta();
         if self.entity().state() != TaskState::Delayed {
@@ -224,7 +241,8 @@ impl TaskRef {
     #[allow(unsafe_code)]
     pub(crate) fn waker(self) -> Waker {
         let (cell, vtable) = self.meta().cell_and_vtable();
-        // SAFETY: these are the parts of a waker of this task, whose cell is alive; the view is not dropped, only cloned.
+        // SAFETY: these are the parts of a waker of this task, whose cell is alive; the view is not
+        // dropped, only cloned.
         let view = ManuallyDrop::new(unsafe { Waker::new(cell.as_ptr(), vtable) });
         Waker::clone(&view)
     }
@@ -242,11 +260,12 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    // SAFETY: the caller names a group of this runtime that it keeps alive: the current task's, the root, or one it has a handle to.
+    // SAFETY: the caller names a group of this runtime that it keeps alive: the current task's, the
+    // root, or one it has a handle to.
     let (id, params) = unsafe { ((*group).id, (*group).task_params()) };
     let meta = Meta::new(shared, group, shard, Entity::new(id, params));
-    // SAFETY: future and output are `Send + 'static`; `schedule` is a function without captures, hence `Send + Sync + 'static`. The
-    // metadata borrowed by the wrapper lies in the same cell.
+    // SAFETY: future and output are `Send + 'static`; `schedule` is a function without captures,
+    // hence `Send + Sync + 'static`. The metadata borrowed by the wrapper lies in the same cell.
     let (runnable, task) = unsafe {
         Builder::new()
             .propagate_panic(false)
@@ -279,8 +298,9 @@ where
         let work = work.take().expect("a blocking task is polled once");
         std::task::Poll::Ready(work())
     });
-    // SAFETY: as in `create`. The schedule function is reached only by an abort of a task whose runnable is already with the pool, in which
-    // state `async-task` does not call it; were it called, the runnable is dropped, which cancels the task.
+    // SAFETY: as in `create`. The schedule function is reached only by an abort of a task whose
+    // runnable is already with the pool, in which state `async-task` does not call it; were it
+    // called, the runnable is dropped, which cancels the task.
     let (runnable, task) = unsafe {
         Builder::new()
             .propagate_panic(false)

@@ -19,8 +19,8 @@ pub(crate) enum Outcome<T> {
 
 /// A value whose destructor never unwinds.
 ///
-/// `async-task` aborts the process when the destructor of a future or of an output panics; a task of one tenant must not
-/// end the others, so what is handed to it is wrapped in this.
+/// `async-task` aborts the process when the destructor of a future or of an output panics; a task
+/// of one tenant must not end the others, so what is handed to it is wrapped in this.
 pub(crate) struct NoUnwind<T>(ManuallyDrop<T>);
 
 impl<T> NoUnwind<T> {
@@ -56,7 +56,8 @@ impl<T> Drop for NoUnwind<T> {
 
 /// Drops a panic payload whose own destructor may panic in turn.
 ///
-/// A payload that panics while being dropped is leaked with what it holds: there is nobody left to report it to.
+/// A payload that panics while being dropped is leaked with what it holds: there is nobody left to
+/// report it to.
 pub(crate) fn forget_payload(payload: Panic) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);

@@ -1,11 +1,13 @@
 //! The list of all tasks that a runtime has and has not finished, so that shutdown can cancel them.
 //!
-//! Sharded: a task is linked into the shard of the thread that spawned it and leaves the same shard when its future is dropped, so
-//! workers write different locks and lines. The links lie in the task's [`Meta`]; nothing is allocated.
+//! Sharded: a task is linked into the shard of the thread that spawned it and leaves the same shard
+//! when its future is dropped, so workers write different locks and lines. The links lie in the
+//! task's [`Meta`]; nothing is allocated.
 //!
 //! # Invariants
 //!
-//! - A linked task's future has not been dropped, hence its cell is alive (see [`TaskFuture`](super::TaskFuture)).
+//! - A linked task's future has not been dropped, hence its cell is alive (see
+//!   [`TaskFuture`](super::TaskFuture)).
 //! - A closed shard links nothing more.
 
 use std::cell::UnsafeCell;
@@ -77,7 +79,8 @@ impl OwnedTasks {
         let group = meta.group_ref().living();
         meta.group.set(group);
         group.count_in(meta.shard);
-        // SAFETY: the shard's lock is held, and the links of `meta` and of `head` belong to this shard.
+        // SAFETY: the shard's lock is held, and the links of `meta` and of `head` belong to this
+        // shard.
         unsafe {
             let links = &mut *meta.owned.0.get();
             links.next = shard.head;
@@ -114,7 +117,8 @@ impl OwnedTasks {
         meta.group_ref().count_out(meta.shard);
     }
 
-    /// Moves a task whose group was removed to the nearest ancestor that was not. For whoever holds the task's runnable.
+    /// Moves a task whose group was removed to the nearest ancestor that was not. For whoever holds
+    /// the task's runnable.
     pub(crate) fn move_to_living(&self, meta: &Meta) {
         let _shard = self.shards[meta.shard as usize].lock();
         let group = meta.group_ref().living();
@@ -123,7 +127,8 @@ impl OwnedTasks {
         meta.group.set(group);
     }
 
-    /// Counts the unfinished tasks of a group. Insertions that began before the call are seen, shard by shard.
+    /// Counts the unfinished tasks of a group. Insertions that began before the call are seen,
+    /// shard by shard.
     pub(crate) fn count_tasks(&self, group: &GroupInner) -> u64 {
         let counts = self.shards.iter().enumerate().map(|(index, shard)| {
             let _shard = shard.lock();

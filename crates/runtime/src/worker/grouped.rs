@@ -2,17 +2,20 @@
 //!
 //! # Who owns an entity
 //!
-//! Whoever holds a task's `Runnable` may touch its entity. Queueing the task turns the `Runnable` into a key in some run queue; from then on the entity
-//! belongs to the holder of that queue's lock, until a pick or a pull turns the key back.
+//! Whoever holds a task's `Runnable` may touch its entity. Queueing the task turns the `Runnable`
+//! into a key in some run queue; from then on the entity belongs to the holder of that queue's
+//! lock, until a pick or a pull turns the key back.
 //!
-//! Tasks of groups of fair order are the exception: with delayed dequeue one may stay in its run queue while it is blocked. So
-//! such a task leaves its CPU before its poll returns ([`leave_fair_task`]), when nobody else can wake it yet, and when it is woken it goes to that
+//! Tasks of groups of fair order are the exception: with delayed dequeue one may stay in its run
+//! queue while it is blocked. So such a task leaves its CPU before its poll returns
+//! ([`leave_fair_task`]), when nobody else can wake it yet, and when it is woken it goes to that
 //! same run queue, under that queue's lock.
 //!
 //! # A switch
 //!
-//! takes the worker's lock once: charge the task that ran and put it back if it yielded, take in the slot and the plain queues, pick.
-//! A task woken by the one that runs waits in the slot until then, so that waking takes no lock.
+//! takes the worker's lock once: charge the task that ran and put it back if it yielded, take in
+//! the slot and the plain queues, pick. A task woken by the one that runs waits in the slot until
+//! then, so that waking takes no lock.
 
 use std::cell::Cell;
 use std::ptr;
@@ -21,7 +24,8 @@ use std::sync::atomic::Ordering;
 use crossbeam_deque::Steal;
 use evenkeel_core::balance::select_victim;
 use evenkeel_core::{
-    Arena, Class, Config, CpuShared, Entity, EnqueueKind, GroupId, Migrating, Outcome, Picked, PullRequest, RunQueue, TaskState,
+    Arena, Class, Config, CpuShared, EnqueueKind, Entity, GroupId, Migrating, Outcome, Picked,
+    PullRequest, RunQueue, TaskState,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -106,7 +110,8 @@ pub(super) struct Current {
     /// Polls that may follow it without the clock, and how many of them are left.
     polls_planned: Cell<u32>,
     polls_left: Cell<u32>,
-    /// Another task of the group has taken the place of the one that the run queue believes to be running.
+    /// Another task of the group has taken the place of the one that the run queue believes to be
+    /// running.
     is_replaced: Cell<bool>,
     seed: Cell<u64>,
 }
@@ -118,8 +123,8 @@ impl Current {
         self.polls_left.set(0);
     }
 
-    /// Decides how many polls may follow without the clock: as many as took [`TURN_STRETCH_NS`] lately, none where each is timed or tasks are
-    /// not simply in order.
+    /// Decides how many polls may follow without the clock: as many as took [`TURN_STRETCH_NS`]
+    /// lately, none where each is timed or tasks are not simply in order.
     #[inline]
     fn plan_stretch(&self, meta: &Meta, now_ns: u64, has_times: bool) {
         let entity = TaskRef::new(meta).entity();
@@ -162,7 +167,8 @@ impl Worker {
         &self.shared.queues[self.index]
     }
 
-    /// Keeps a task woken by this thread in the slot until the switch; a displaced one is queued where others see it.
+    /// Keeps a task woken by this thread in the slot until the switch; a displaced one is queued
+    /// where others see it.
     #[inline]
     pub(super) fn wake_grouped(&self, runnable: Runnable) {
         if runnable.metadata().group_ref().is_fair_order {
@@ -189,10 +195,12 @@ impl Worker {
         self.next_in_turn().or_else(|| self.next_through_queue())
     }
 
-    /// Goes on within the group whose turn it is, without the clock, for a few polls that together take about [`TURN_STRETCH_NS`].
+    /// Goes on within the group whose turn it is, without the clock, for a few polls that together
+    /// take about [`TURN_STRETCH_NS`].
     ///
-    /// Either the task that woke last takes the place of the one that blocked, or the task that yielded goes behind the others of its
-    /// group. What they use is charged to their group at the next switch through the queue.
+    /// Either the task that woke last takes the place of the one that blocked, or the task that
+    /// yielded goes behind the others of its group. What they use is charged to their group at the
+    /// next switch through the queue.
     #[inline]
     fn next_in_turn(&self) -> Option<Runnable> {
         let left = self.current.polls_left.get();
@@ -255,7 +263,12 @@ impl Worker {
             rq = self.queue().lock();
             rq.pull_done(now_ns, pulled.is_some());
             if let Some(task) = pulled {
-                let _ = rq.enqueue(&mut TaskArena, task.key(), EnqueueKind::Migrated(task), now_ns);
+                let _ = rq.enqueue(
+                    &mut TaskArena,
+                    task.key(),
+                    EnqueueKind::Migrated(task),
+                    now_ns,
+                );
             }
         }
         let picked = rq.pick_next(&mut TaskArena, now_ns);
@@ -285,7 +298,8 @@ impl Worker {
                 if is_open {
                     rq.put_prev(&mut TaskArena, now_ns, Outcome::Blocked);
                 }
-                // A task of fair order left its CPU already, and one that ran from the plain queues was never on it.
+                // A task of fair order left its CPU already, and one that ran from the plain queues
+                // was never on it.
                 enqueue(rq, &self.shared, task, now_ns);
             }
         }
@@ -298,18 +312,25 @@ impl Worker {
         let meta = runnable.metadata();
         self.current.is_open.set(true);
         self.current.is_replaced.set(false);
-        self.current.plan_stretch(meta, now_ns, self.shared.groups.has_times());
+        self.current
+            .plan_stretch(meta, now_ns, self.shared.groups.has_times());
         self.current.is_fair.set(meta.group_ref().is_fair_order);
-        // Only where it will be taken at the end of this poll: times are recorded from the first poll that begins after the flip.
+        // Only where it will be taken at the end of this poll: times are recorded from the first
+        // poll that begins after the flip.
         let has_times = self.shared.groups.has_times();
-        let timed = if has_times { meta.group.get() } else { ptr::null() };
+        let timed = if has_times {
+            meta.group.get()
+        } else {
+            ptr::null()
+        };
         self.current.group.set(timed);
         self.current.started_ns.set(now_ns);
         self.current.woken_ns.set(meta.woken_ns.replace(0));
         runnable
     }
 
-    /// Moves what lies in the plain queues to the run queue: what was queued before groups came into use, and what came from outside.
+    /// Moves what lies in the plain queues to the run queue: what was queued before groups came
+    /// into use, and what came from outside.
     #[inline]
     fn take_plain(&self, now_ns: u64) {
         if self.shared.injector.is_empty() && self.deque.is_empty() {
@@ -338,7 +359,9 @@ impl Worker {
         let queues = &self.shared.queues;
         let hints = |cpu: usize| &*queues[cpu].hints;
         let victim = select_victim(request, hints, queues.len(), now_ns, self.random())?;
-        queues[victim].lock().pull_task(&mut TaskArena, request, now_ns)
+        queues[victim]
+            .lock()
+            .pull_task(&mut TaskArena, request, now_ns)
     }
 
     /// SplitMix64, for the choice of victims.
@@ -351,7 +374,8 @@ impl Worker {
         z ^ (z >> 31)
     }
 
-    /// Ends the current task's time on this CPU, because another thread will carry this worker while its poll goes on.
+    /// Ends the current task's time on this CPU, because another thread will carry this worker
+    /// while its poll goes on.
     pub(super) fn detach_current(&self) {
         self.current.end_stretch();
         if self.current.is_open.replace(false) {
@@ -374,8 +398,9 @@ impl Worker {
     #[cold]
     fn record_times_slow(&self, now_ns: u64) {
         let group = self.current.group.replace(ptr::null());
-        // SAFETY: it is set only for a poll whose end is recorded here, before the run queue lets go of the task (before a task of fair order
-        // leaves); until then the queue refuses to let go of the group.
+        // SAFETY: it is set only for a poll whose end is recorded here, before the run queue lets
+        // go of the task (before a task of fair order leaves); until then the queue refuses to let
+        // go of the group.
         if let Some(group) = unsafe { group.as_ref() } {
             let started_ns = self.current.started_ns.get();
             let woken_ns = self.current.woken_ns.get();
@@ -386,7 +411,8 @@ impl Worker {
     }
 }
 
-/// Takes a task of a group of fair order off its CPU at the end of its poll, before anybody can wake it.
+/// Takes a task of a group of fair order off its CPU at the end of its poll, before anybody can
+/// wake it.
 ///
 /// `has_ended`: its future will not be polled again.
 #[inline]
@@ -400,14 +426,24 @@ pub(crate) fn leave_fair_task(meta: &Meta, has_ended: bool) {
 fn leave_fair_task_slow(meta: &Meta, has_ended: bool) {
     context::with_worker(|worker| {
         let Some(worker) = worker else { return };
-        if !context::is_current_meta(meta) || !worker.current.is_fair.get() || !worker.current.is_open.replace(false) {
+        if !context::is_current_meta(meta)
+            || !worker.current.is_fair.get()
+            || !worker.current.is_open.replace(false)
+        {
             return;
         }
-        let outcome = if has_ended { Outcome::Exited } else { Outcome::Blocked };
+        let outcome = if has_ended {
+            Outcome::Exited
+        } else {
+            Outcome::Blocked
+        };
         meta.home.store(worker.index as u32, Ordering::Relaxed);
         let now_ns = clock::now_ns();
         worker.record_times(now_ns);
-        worker.queue().lock().put_prev(&mut TaskArena, now_ns, outcome);
+        worker
+            .queue()
+            .lock()
+            .put_prev(&mut TaskArena, now_ns, outcome);
     });
 }
 
@@ -419,7 +455,8 @@ fn needs_update(runnable: &Runnable) -> bool {
     group.is_removed() || TaskRef::new(meta).entity().params() != group.task_params()
 }
 
-/// Queues a task in a run queue whose lock is held. Not for tasks of fair order that may be delayed elsewhere.
+/// Queues a task in a run queue whose lock is held. Not for tasks of fair order that may be delayed
+/// elsewhere.
 fn enqueue(rq: &mut Rq, shared: &Shared, runnable: Runnable, now_ns: u64) {
     let key = TaskRef::from_runnable(runnable);
     if key.group().is_removed() {
@@ -429,7 +466,8 @@ fn enqueue(rq: &mut Rq, shared: &Shared, runnable: Runnable, now_ns: u64) {
         shared.owned.move_to_living(key.meta());
     }
     let kind = key.prepare();
-    // Nothing is interrupted in mid-poll, so there is nothing to do when the task would preempt; the next pick sees it.
+    // Nothing is interrupted in mid-poll, so there is nothing to do when the task would preempt;
+    // the next pick sees it.
     let _ = rq.enqueue(&mut TaskArena, key, kind, now_ns);
 }
 

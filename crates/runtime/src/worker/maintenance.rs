@@ -7,15 +7,16 @@ use crate::clock;
 
 /// Most polls between two looks at the clock.
 const MAX_POLLS: u32 = 61;
-/// Time that should pass between two looks at the clock, in ns; polls that take long are followed by a look each.
+/// Time that should pass between two looks at the clock, in ns; polls that take long are followed
+/// by a look each.
 const CHECK_NS: u64 = 100_000;
 /// Least time between two turns of the I/O driver by a busy worker, in ns.
 const TURN_NS: u64 = 50_000;
 
 /// Counts polls down to the next look at the clock.
 ///
-/// The count adapts to how long polls took lately, so that the driver is turned about every [`CHECK_NS`] whether polls take 50 ns or
-/// 50 µs, and short polls do not pay for a clock.
+/// The count adapts to how long polls took lately, so that the driver is turned about every
+/// [`CHECK_NS`] whether polls take 50 ns or 50 µs, and short polls do not pay for a clock.
 pub(super) struct Maintenance {
     polls_left: Cell<u32>,
     interval: Cell<u32>,
@@ -45,7 +46,9 @@ impl Maintenance {
     fn restart(&self, now_ns: u64) {
         let elapsed = now_ns.saturating_sub(self.checked_ns.get()).max(1);
         let affordable = CHECK_NS * u64::from(self.interval.get()) / elapsed;
-        let interval = u32::try_from(affordable).unwrap_or(MAX_POLLS).clamp(1, MAX_POLLS);
+        let interval = u32::try_from(affordable)
+            .unwrap_or(MAX_POLLS)
+            .clamp(1, MAX_POLLS);
         self.checked_ns.set(now_ns);
         self.interval.set(interval);
         self.polls_left.set(interval);

@@ -1,16 +1,17 @@
 //! Workers: the loop of a virtual CPU.
 //!
-//! A [`Worker`] is a virtual CPU: its queues and counters. An OS thread carries it; `block_in_place` hands it to another thread in
-//! mid-poll. Between two polls a worker does one of four things, and [`Exit`] names why a stretch of polls ended.
+//! A [`Worker`] is a virtual CPU: its queues and counters. An OS thread carries it;
+//! `block_in_place` hands it to another thread in mid-poll. Between two polls a worker does one of
+//! four things, and [`Exit`] names why a stretch of polls ended.
 //!
 //! Two ways of queueing:
 //!
-//! - *plain* (no group but the root was ever made, no statistics asked for): a FIFO queue with stealing and a slot for the task woken last
-//!   ([`plain`]). No clock is read per poll.
+//! - *plain* (no group but the root was ever made, no statistics asked for): a FIFO queue with
+//!   stealing and a slot for the task woken last ([`plain`]). No clock is read per poll.
 //! - *grouped*: the core's `RunQueue`, one per worker, behind that worker's lock ([`grouped`]).
 //!
-//! A runtime goes from plain to grouped once and stays there; tasks that lie in plain queues at that moment are moved by whoever meets
-//! them next.
+//! A runtime goes from plain to grouped once and stays there; tasks that lie in plain queues at
+//! that moment are moved by whoever meets them next.
 
 mod grouped;
 mod maintenance;
@@ -48,8 +49,8 @@ enum Exit {
 
 /// A virtual CPU.
 ///
-/// Its cells belong to the thread that carries it, which is the one whose `context::WORKER` points to it. Everything that other threads
-/// touch is in [`Remote`] or in [`Shared`].
+/// Its cells belong to the thread that carries it, which is the one whose `context::WORKER` points
+/// to it. Everything that other threads touch is in [`Remote`] or in [`Shared`].
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: usize,
@@ -67,8 +68,9 @@ pub(crate) struct Worker {
     current: grouped::Current,
 }
 
-// SAFETY: a worker is passed from thread to thread as a whole; only the thread that carries it touches its cells, see the type's
-// documentation. Passing it on goes through the start of a thread, which orders the accesses.
+// SAFETY: a worker is passed from thread to thread as a whole; only the thread that carries it
+// touches its cells, see the type's documentation. Passing it on goes through the start of a
+// thread, which orders the accesses.
 #[allow(unsafe_code)]
 unsafe impl Send for Worker {}
 // SAFETY: as for `Send`; an `Arc` of it is held by former carriers, which no longer touch it.
@@ -128,7 +130,8 @@ impl Worker {
         &self.shared.remotes[self.index]
     }
 
-    /// Runs stretches of polls, and what comes between them, until the runtime ends or another thread takes over.
+    /// Runs stretches of polls, and what comes between them, until the runtime ends or another
+    /// thread takes over.
     fn run(&self) {
         loop {
             let stretch = AssertUnwindSafe(|| self.shared.driver.run(|| self.run_stretch()));
@@ -146,7 +149,9 @@ impl Worker {
                     }
                 }
                 Err(_) if !context::is_worker(self) => return,
-                Err(_) => tracing::error!("a worker caught a panic that is not a task's; it goes on"),
+                Err(_) => {
+                    tracing::error!("a worker caught a panic that is not a task's; it goes on")
+                }
             }
         }
     }
@@ -186,7 +191,10 @@ impl Worker {
     #[inline]
     fn poll_task(&self, runnable: Runnable) {
         let polls = &self.remote().polls;
-        polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        polls.store(
+            polls.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
         let before = context::set_task(&runnable);
         runnable.run();
         context::restore_task(before);
@@ -227,7 +235,8 @@ impl Worker {
         }
     }
 
-    /// Does something in the I/O driver; tasks that it wakes are collected. A panic out of it is somebody's waker and ends here.
+    /// Does something in the I/O driver; tasks that it wakes are collected. A panic out of it is
+    /// somebody's waker and ends here.
     fn in_driver(&self, work: impl FnOnce()) {
         self.is_driving.set(true);
         let outcome = catch_unwind(AssertUnwindSafe(work));
@@ -237,13 +246,15 @@ impl Worker {
         }
     }
 
-    /// At shutdown, without work: returns whether every task is gone or the time is over; otherwise waits a moment.
+    /// At shutdown, without work: returns whether every task is gone or the time is over; otherwise
+    /// waits a moment.
     fn may_leave(&self) -> bool {
         let life = &self.shared.life;
         if life.is_abandoned.load(Ordering::Acquire) || self.shared.owned.len() == 0 {
             return true;
         }
-        self.parker.park_timeout(std::time::Duration::from_millis(1));
+        self.parker
+            .park_timeout(std::time::Duration::from_millis(1));
         false
     }
 }
@@ -286,7 +297,8 @@ fn schedule_from_outside(runnable: Runnable) {
     shared.inject(runnable);
 }
 
-/// Runs `f`, which may block this thread; the worker goes to another thread first, so that its tasks go on.
+/// Runs `f`, which may block this thread; the worker goes to another thread first, so that its
+/// tasks go on.
 ///
 /// Without a worker on this thread, or when no thread can be started, `f` simply runs.
 pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
@@ -302,7 +314,8 @@ impl Worker {
     /// Gives this worker to a new thread.
     #[allow(unsafe_code)]
     fn hand_off(&self) {
-        // SAFETY: `context::WORKER` points into an `Arc` that the carrier holds, so there is a count to add to.
+        // SAFETY: `context::WORKER` points into an `Arc` that the carrier holds, so there is a
+        // count to add to.
         let me = unsafe {
             Arc::increment_strong_count(self);
             Arc::from_raw(std::ptr::from_ref(self))

@@ -1,15 +1,18 @@
 //! How a worker sleeps, and the sentry that watches the others meanwhile.
 //!
-//! A worker without work sits down in the I/O driver if its seat is free, and otherwise waits on its parker. Neither wakes up by itself.
+//! A worker without work sits down in the I/O driver if its seat is free, and otherwise waits on
+//! its parker. Neither wakes up by itself.
 //!
 //! # The sentry
 //!
-//! Three things may go unnoticed while a worker is in a long poll and another one sleeps on its parker: nobody is in the I/O driver, a task waits in
-//! the busy worker's slot, or a push and a park crossed in a place that does without a fence. So while anybody runs, one of the
-//! workers asleep on their parkers is the *sentry*: it wakes every [`ROUND`], and if nobody turned the driver since its last round it takes
-//! the seat; if a slot still holds a task and its worker is still in the same poll it takes the task. After [`QUIET_ROUNDS`] rounds in
-//! which every worker was parked it sleeps without a limit: an idle process has no timer. Whoever wakes first after that sends it on watch
-//! again.
+//! Three things may go unnoticed while a worker is in a long poll and another one sleeps on its
+//! parker: nobody is in the I/O driver, a task waits in the busy worker's slot, or a push and a
+//! park crossed in a place that does without a fence. So while anybody runs, one of the workers
+//! asleep on their parkers is the *sentry*: it wakes every [`ROUND`], and if nobody turned the
+//! driver since its last round it takes the seat; if a slot still holds a task and its worker is
+//! still in the same poll it takes the task. After [`QUIET_ROUNDS`] rounds in which every worker
+//! was parked it sleeps without a limit: an idle process has no timer. Whoever wakes first after
+//! that sends it on watch again.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -35,7 +38,9 @@ impl Worker {
             }
         }
         let shared = &self.shared;
-        shared.idle.park(self.index, self.is_searching.replace(false));
+        shared
+            .idle
+            .park(self.index, self.is_searching.replace(false));
         if shared.has_work() || shared.life.is_shutdown.load(Ordering::SeqCst) {
             self.leave_list();
             return;

@@ -1,4 +1,5 @@
-//! Queueing while no group is in use: a FIFO queue with stealing, and the slot for the task woken last.
+//! Queueing while no group is in use: a FIFO queue with stealing, and the slot for the task woken
+//! last.
 
 use std::sync::atomic::Ordering;
 
@@ -20,11 +21,15 @@ impl Worker {
         }
     }
 
-    /// Takes the next task: yielded ones go behind those already queued; the queue that all share is tried every second time.
+    /// Takes the next task: yielded ones go behind those already queued; the queue that all share
+    /// is tried every second time.
     #[inline]
     pub(super) fn next_plain(&self) -> Option<Runnable> {
         if let Some(yielded) = self.yielded.take() {
-            if self.deque.is_empty() && self.remote().slot.is_empty() && self.shared.injector.is_empty() {
+            if self.deque.is_empty()
+                && self.remote().slot.is_empty()
+                && self.shared.injector.is_empty()
+            {
                 return Some(yielded);
             }
             self.deque.push(yielded);
@@ -32,7 +37,8 @@ impl Worker {
                 self.shared.notify_one();
             }
         }
-        if self.is_shared_turn() && !self.shared.injector.is_empty()
+        if self.is_shared_turn()
+            && !self.shared.injector.is_empty()
             && let Some(runnable) = self.take_injected()
         {
             return Some(runnable);
@@ -94,7 +100,8 @@ impl Worker {
         }
     }
 
-    /// Takes about half of another worker's queue; starts with the neighbour, so that thieves spread.
+    /// Takes about half of another worker's queue; starts with the neighbour, so that thieves
+    /// spread.
     pub(super) fn steal(&self) -> Option<Runnable> {
         let n = self.shared.remotes.len();
         for step in 1..n {

@@ -1,7 +1,8 @@
 //! The slot for the task that was woken last.
 //!
-//! Two tasks that talk to each other run in turn on one worker through this slot, without a look at the queue and without
-//! waking anybody. Only the owner puts; the owner and the sentry (see `worker::park`) take, so a task cannot be stuck behind a long poll.
+//! Two tasks that talk to each other run in turn on one worker through this slot, without a look at
+//! the queue and without waking anybody. Only the owner puts; the owner and the sentry (see
+//! `worker::park`) take, so a task cannot be stuck behind a long poll.
 
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -30,7 +31,8 @@ impl<T: Item> LifoSlot<T> {
         }
     }
 
-    /// Returns whether the slot is empty. Exact when the owner asks and it is; otherwise it may be out of date at once.
+    /// Returns whether the slot is empty. Exact when the owner asks and it is; otherwise it may be
+    /// out of date at once.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.item.load(Ordering::Relaxed).is_null()

@@ -6,9 +6,16 @@ use std::sync::Once;
 
 use evenkeel::{Builder, Io, Runtime};
 
-/// Builds a runtime in each mode that changes how tasks are queued or woken: plain queues, groups in use, I/O on a thread of its own.
+/// Builds a runtime in each mode that changes how tasks are queued or woken: plain queues, groups
+/// in use, I/O on a thread of its own.
 pub fn runtimes(workers: usize) -> impl Iterator<Item = Runtime> {
-    let build = move |io| Builder::new().worker_threads(workers).io(io).build().unwrap();
+    let build = move |io| {
+        Builder::new()
+            .worker_threads(workers)
+            .io(io)
+            .build()
+            .unwrap()
+    };
     let grouped = build(Io::Shared);
     grouped.handle().root().child("other").build().unwrap();
     [build(Io::Shared), grouped, build(Io::Dedicated)].into_iter()
@@ -25,7 +32,8 @@ impl Drop for PanicOnDrop {
     }
 }
 
-/// Keeps panics that tests cause on purpose out of the output: those whose message is one of these, or no text.
+/// Keeps panics that tests cause on purpose out of the output: those whose message is one of these,
+/// or no text.
 pub fn quiet_panics() {
     const EXPECTED: [&str; 4] = ["dropped", "bad waker", "outer", "boom"];
     static ONCE: Once = Once::new();
