@@ -220,13 +220,14 @@ async fn spawn_then_join<E: Executor>(executor: E, operations: usize) -> Duratio
 mod tests {
     //! Every workload runs, small, on every executor.
     use super::*;
-    use crate::exec::{AsyncExecutor, Evenkeel, EvenkeelTwoGroups, Tokio};
+    use crate::exec::{AsyncExecutor, Evenkeel, EvenkeelGroups, Tokio};
 
     #[test]
     fn every_workload_runs_on_every_executor() {
         for workload in WORKLOADS {
             assert!(workload.run::<Evenkeel>(2, 800) > 0.0);
-            assert!(workload.run::<EvenkeelTwoGroups>(2, 800) > 0.0);
+            assert!(workload.run::<EvenkeelGroups<false>>(2, 800) > 0.0);
+            assert!(workload.run::<EvenkeelGroups<true>>(2, 800) > 0.0);
             assert!(workload.run::<Tokio>(2, 800) > 0.0);
             assert!(workload.run::<AsyncExecutor>(2, 800) > 0.0);
         }

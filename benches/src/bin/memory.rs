@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use evenkeel_benches::alloc::{Counting, Heap};
-use evenkeel_benches::exec::{AsyncExecutor, Evenkeel, EvenkeelTwoGroups, Executor, Kind, Tokio};
+use evenkeel_benches::exec::{AsyncExecutor, Evenkeel, EvenkeelGroups, Executor, Kind, Tokio};
 use evenkeel_benches::proc::status_bytes;
 use evenkeel_benches::stats::{median, rotated};
 use evenkeel_benches::table::Table;
@@ -165,7 +165,8 @@ fn measure_in_child(
 fn measure_here(options: &Options, part: Part, kind: Kind) -> Result<Value, Box<dyn Error>> {
     match kind {
         Kind::Evenkeel => measure::<Evenkeel>(options, part),
-        Kind::EvenkeelTwoGroups => measure::<EvenkeelTwoGroups>(options, part),
+        Kind::EvenkeelInGroup => measure::<EvenkeelGroups<false>>(options, part),
+        Kind::EvenkeelTwoGroups => measure::<EvenkeelGroups<true>>(options, part),
         Kind::Tokio => measure::<Tokio>(options, part),
         Kind::AsyncExecutor => measure::<AsyncExecutor>(options, part),
     }

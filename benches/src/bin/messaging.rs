@@ -4,7 +4,7 @@
 use std::error::Error;
 
 use clap::Parser;
-use evenkeel_benches::exec::{AsyncExecutor, Evenkeel, EvenkeelTwoGroups, Kind, Tokio};
+use evenkeel_benches::exec::{AsyncExecutor, Evenkeel, EvenkeelGroups, Kind, Tokio};
 use evenkeel_benches::stats::{Ratio, median, rotated};
 use evenkeel_benches::table::{Table, time};
 use evenkeel_benches::workloads::{WORKLOADS, Workload};
@@ -113,7 +113,8 @@ fn measure(workload: &Workload, kinds: &[Kind], options: &Options) -> Samples {
 fn run(workload: &Workload, kind: Kind, threads: usize, operations: usize) -> f64 {
     match kind {
         Kind::Evenkeel => workload.run::<Evenkeel>(threads, operations),
-        Kind::EvenkeelTwoGroups => workload.run::<EvenkeelTwoGroups>(threads, operations),
+        Kind::EvenkeelInGroup => workload.run::<EvenkeelGroups<false>>(threads, operations),
+        Kind::EvenkeelTwoGroups => workload.run::<EvenkeelGroups<true>>(threads, operations),
         Kind::Tokio => workload.run::<Tokio>(threads, operations),
         Kind::AsyncExecutor => workload.run::<AsyncExecutor>(threads, operations),
     }

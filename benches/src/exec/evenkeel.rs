@@ -58,16 +58,24 @@ impl Executor for Evenkeel {
     }
 }
 
-/// Evenkeel with tasks spread over two groups of equal weight. Each group also holds a task that
-/// never ends, so that both are in use all the time.
+/// Evenkeel with two groups of equal weight, each of which also holds a task that never ends.
+///
+/// With `SPREAD` the tasks of a workload are spread over both, so that they talk across groups;
+/// without it they are all in the first one, as the tasks of one tenant are.
 #[derive(Clone)]
-pub struct EvenkeelTwoGroups {
+pub struct EvenkeelGroups<const SPREAD: bool> {
     runtime: Evenkeel,
     groups: [Group; 2],
 }
 
-impl Executor for EvenkeelTwoGroups {
-    fn start(threads: usize) -> EvenkeelTwoGroups {
+impl<const SPREAD: bool> EvenkeelGroups<SPREAD> {
+    fn group(&self, place: usize) -> &Group {
+        &self.groups[if SPREAD { place % 2 } else { 0 }]
+    }
+}
+
+impl<const SPREAD: bool> Executor for EvenkeelGroups<SPREAD> {
+    fn start(threads: usize) -> Self {
         let runtime = Evenkeel::start(threads);
         let group = |name| {
             let group = runtime
@@ -81,7 +89,7 @@ impl Executor for EvenkeelTwoGroups {
             group
         };
         let groups = [group("a"), group("b")];
-        EvenkeelTwoGroups { runtime, groups }
+        EvenkeelGroups { runtime, groups }
     }
 
     fn block_on<F: Future>(&self, future: F) -> F::Output {
@@ -93,7 +101,7 @@ impl Executor for EvenkeelTwoGroups {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        result(self.groups[place % 2].spawn(future))
+        result(self.group(place).spawn(future))
     }
 
     fn spawn_inside<F>(
@@ -105,7 +113,7 @@ impl Executor for EvenkeelTwoGroups {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        result(self.groups[place % 2].spawn(future))
+        result(self.group(place).spawn(future))
     }
 
     fn yield_now() -> impl Future<Output = ()> + Send {

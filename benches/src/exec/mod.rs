@@ -5,7 +5,7 @@ mod evenkeel;
 mod tokio;
 
 pub use async_executor::AsyncExecutor;
-pub use evenkeel::{Evenkeel, EvenkeelTwoGroups};
+pub use evenkeel::{Evenkeel, EvenkeelGroups};
 pub use tokio::Tokio;
 
 use std::future::Future;
@@ -52,6 +52,9 @@ pub trait Executor: Clone + Send + Sync + 'static {
 pub enum Kind {
     /// Evenkeel, every task in the root group.
     Evenkeel,
+    /// Evenkeel, every task in one of two groups.
+    #[value(name = "evenkeel-in-group")]
+    EvenkeelInGroup,
     /// Evenkeel, tasks spread over two groups.
     #[value(name = "evenkeel-2-groups")]
     EvenkeelTwoGroups,
@@ -65,6 +68,7 @@ impl Kind {
     /// Every candidate, ours first.
     pub const ALL: &[Kind] = &[
         Kind::Evenkeel,
+        Kind::EvenkeelInGroup,
         Kind::EvenkeelTwoGroups,
         Kind::Tokio,
         Kind::AsyncExecutor,
@@ -74,6 +78,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::Evenkeel => "evenkeel",
+            Kind::EvenkeelInGroup => "evenkeel-in-group",
             Kind::EvenkeelTwoGroups => "evenkeel-2-groups",
             Kind::Tokio => "tokio",
             Kind::AsyncExecutor => "async-executor",

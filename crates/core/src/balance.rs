@@ -105,6 +105,12 @@ impl CpuShared {
         self.slice_end.store(slice_end, Relaxed);
     }
 
+    /// Returns whether nothing above the rank `most` runs or waits here.
+    fn is_free(&self, most: Rank) -> bool {
+        let runs = self.running.load(Relaxed) <= most.0.into();
+        self.is_idle() || most > Rank::NOTHING && runs && self.waiting() <= most
+    }
+
     /// Returns the rank of the best task that waits.
     fn waiting(&self) -> Rank {
         let rt = self.rt_waiting.load(Relaxed);
@@ -215,8 +221,8 @@ fn merit(request: &PullRequest, shared: &CpuShared, now: u64) -> Option<(Rank, i
     (gap > 2 * request.threshold || lighter).then_some((waiting, gap))
 }
 
-/// Suggests a CPU for a task that wakes or is new: `prev` if it is idle, else an idle one, else
-/// the one among `prev` and four others whose running slice ends first, lag considered
+/// Suggests a CPU for a task that wakes or is new: `prev` if it is idle, else an idle one, else one
+/// that runs idle-class work only, else the one among `prev` and four others whose running slice ends first, lag considered
 /// (kernel: `select_task_rq_fair`, without topology).
 pub fn select_cpu<'a>(
     prev: usize,
@@ -225,13 +231,16 @@ pub fn select_cpu<'a>(
     now: u64,
     random: u64,
 ) -> usize {
-    if cpus(prev).is_idle() {
-        return prev;
-    }
     let start = (random % nr_cpus.max(1) as u64) as usize;
     let rotated = |i: usize| (start + i) % nr_cpus;
-    if let Some(idle) = (0..nr_cpus).map(rotated).find(|&cpu| cpus(cpu).is_idle()) {
-        return idle;
+    // A CPU without work; failing that, one with work of the idle class only (kernel:
+    // `sched_idle_cpu`).
+    for most in [Rank::NOTHING, Rank::IDLE] {
+        let is_free = |cpu: usize| cpus(cpu).is_free(most);
+        let others = (0..nr_cpus).map(rotated);
+        if let Some(free) = core::iter::once(prev).chain(others).find(|&cpu| is_free(cpu)) {
+            return free;
+        }
     }
     let wait = |cpu: usize| {
         let left = cpus(cpu)
@@ -256,6 +265,7 @@ mod tests {
         let make = |&waiting: &u32| {
             let shared = CpuShared::default();
             shared.set_counts(1 + waiting, waiting, 0, Rank::NOTHING);
+            shared.set_running(Rank::FAIR, 0);
             shared
         };
         waiting.iter().map(make).collect()
@@ -317,5 +327,8 @@ mod tests {
         all[1].set_counts(0, 0, 0, Rank::NOTHING);
         assert_eq!(select_cpu(0, |i| &all[i], 3, 0, 0), 1);
         assert_eq!(select_cpu(1, |i| &all[i], 3, 0, 0), 1);
+        all[1].set_counts(1, 0, 0, Rank::NOTHING);
+        all[2].set_running(Rank::IDLE, 0);
+        assert_eq!(select_cpu(0, |i| &all[i], 3, 0, 0), 2);
     }
 }

@@ -14,6 +14,9 @@ pub(crate) const MAX_SLICE_NS: u32 = 100_000_000;
 pub struct Config {
     /// Slice of tasks and groups that ask for none (kernel: `sysctl_sched_base_slice`).
     pub base_slice_ns: u32,
+    /// Turn of a group on one CPU against other groups, for groups that ask for no slice. Errors
+    /// of fairness are turns × CPUs, so it is shorter than the slice on large machines.
+    pub group_slice_ns: u32,
     /// Longest time between two calls of [`RunQueue::tick`](crate::RunQueue::tick) while a task
     /// runs; enters the bound on lag (kernel: `TICK_NSEC`).
     pub tick_ns: u32,
@@ -53,6 +56,16 @@ impl Config {
         }
     }
 
+    /// Returns the length of a turn of a group that asks for `slice_ns`, 0 meaning none.
+    #[inline]
+    pub(crate) fn group_slice(&self, slice_ns: u32) -> u32 {
+        if slice_ns == 0 {
+            self.group_slice_ns
+        } else {
+            slice_ns
+        }
+    }
+
     /// Returns the slice to use for a request of `slice_ns`, 0 meaning none.
     #[inline]
     pub(crate) fn slice(&self, slice_ns: u32) -> u32 {
@@ -69,6 +82,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             base_slice_ns: 700_000,
+            group_slice_ns: 700_000,
             tick_ns: MSEC as u32,
             min_charge_ns: 200,
             coordinator_ns: MSEC,

@@ -618,7 +618,7 @@ impl Domain {
         let limit = self.config.lag_limit_ns as i64;
         for &index in &self.order {
             let node = &mut self.nodes[index];
-            let slice = i64::from(self.config.slice(node.params.task.slice_ns));
+            let slice = i64::from(self.config.group_slice(node.params.task.slice_ns));
             let account = &mut node.account;
             let lag = account.lag + account.due as i64 - account.served as i64;
             account.lag = if !account.is_active() {
@@ -661,7 +661,13 @@ impl Domain {
             let units = (units as u64).max(NICE_0_WEIGHT as u64 / 64);
             let mut rate = FluidClock::rate_per_unit(account.rate, units).max(1);
             if leaf.order() == Order::Fair && account.now.nr > 0 {
-                rate = spread(leaf, &mut self.claims, self.period, rate, account.now.weight);
+                rate = spread(
+                    leaf,
+                    &mut self.claims,
+                    self.period,
+                    rate,
+                    account.now.weight,
+                );
             }
             let mut f0 = clock.at(now);
             let error = account.lag - account.now.lag;
@@ -725,21 +731,31 @@ fn observe(leaf: &Leaf, clock: &FluidClock, period: u32, now: u64) -> Option<Obs
 fn spread(leaf: &Leaf, claims: &mut Vec<Claim>, period: u32, rate: u64, weight: u64) -> u64 {
     claims.clear();
     for slot in leaf.slots() {
-        let Some(data) = slot.read().filter(|data| data.period == period) else { continue };
+        let Some(data) = slot.read().filter(|data| data.period == period) else {
+            continue;
+        };
         if data.nr > 0 && data.weight > 0 {
             let cap = u64::from(data.nr) * RATE_ONE;
-            claims.push(Claim { weight: data.weight, cap, share: 0, id: claims.len() as u32 });
+            claims.push(Claim {
+                weight: data.weight,
+                cap,
+                share: 0,
+                id: claims.len() as u32,
+            });
         }
     }
     fill(FluidClock::rate_of(rate, weight), claims);
     let open = claims.iter().filter(|claim| claim.share < claim.cap);
-    let (share, weight) =
-        open.fold((0, 0), |(share, weight), claim| (share + claim.share, weight + claim.weight));
+    let (share, weight) = open.fold((0, 0), |(share, weight), claim| {
+        (share + claim.share, weight + claim.weight)
+    });
     if weight > 0 {
         return FluidClock::rate_per_unit(share, weight).max(1);
     }
     // All are due as many CPUs as they have tasks: the lightest needs the highest level.
-    let level = claims.iter().map(|claim| FluidClock::rate_per_unit(claim.cap, claim.weight));
+    let level = claims
+        .iter()
+        .map(|claim| FluidClock::rate_per_unit(claim.cap, claim.weight));
     level.max().unwrap_or(rate)
 }
 

@@ -548,7 +548,7 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         }
         fragment.set_weight(nr, weight);
         fragment.fluid = fragment.clock.at(now);
-        fragment.node.slice = config.slice(fragment.leaf.slice_ns());
+        fragment.node.slice = config.group_slice(fragment.leaf.slice_ns());
         fragment.request = fragment.node.slice.into();
         fragment.active_at = position;
         let fragment = self.fragment(at);
@@ -652,11 +652,15 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         self.curr = Some(at);
         let shortest = self.tree.min_slice(&self.slab).unwrap_or(u32::MAX);
         let fragment = self.fragment_mut(at);
-        fragment.node.slice = config.slice(fragment.leaf.slice_ns());
+        fragment.node.slice = config.group_slice(fragment.leaf.slice_ns());
         let request = fragment.request.max(1) as u64;
         // `shortest` is rounded down: do not leave a rest for a turn of its own.
         let whole = request < u64::from(shortest) + u64::from(SLICE_UNIT_NS);
-        let budget = if whole { request } else { shortest.max(1).into() };
+        let budget = if whole {
+            request
+        } else {
+            shortest.max(1).into()
+        };
         fragment.leaf.domain().announce(fragment.leaf.id(), now);
         self.budget = budget;
         if let Some(old) = old.filter(|&old| old != at) {

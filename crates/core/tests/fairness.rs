@@ -240,13 +240,19 @@ fn heavy_tasks_of_a_fair_group_beside_others() {
         let other = machine.group(ROOT, 100, Order::Fifo);
         machine.spawn_many(2 * cpus, other, Behaviour::Hog);
         for &nice in &nices {
-            let params = TaskParams { nice, ..TaskParams::default() };
+            let params = TaskParams {
+                nice,
+                ..TaskParams::default()
+            };
             machine.spawn(fair, Behaviour::Hog, params);
         }
         machine.run_until(300 * MS);
         let first = 2 * cpus;
         let used = |machine: &Machine| -> Vec<u64> {
-            machine.tasks[first..].iter().map(|task| task.used).collect()
+            machine.tasks[first..]
+                .iter()
+                .map(|task| task.used)
+                .collect()
         };
         let (before, others) = (used(&machine), machine.used_by(other));
         machine.run_until(1300 * MS);
@@ -258,23 +264,36 @@ fn heavy_tasks_of_a_fair_group_beside_others() {
             .collect();
         let share = (cpus as f64 / 2.0).min(nices.len() as f64);
         let exact = shares_by_nice(share, &nices);
-        let worst = got.iter().zip(&exact).map(|(g, e)| (g - e).abs()).fold(0.0, f64::max);
+        let worst = got
+            .iter()
+            .zip(&exact)
+            .map(|(g, e)| (g - e).abs())
+            .fold(0.0, f64::max);
         println!("{cpus} CPUs {nices:?}: got {got:.4?} exact {exact:.4?}, other {others:.4}");
         let report = std::env::var("REPORT").is_ok();
-        assert!(report || (others - (cpus as f64 - share)).abs() < 0.01, "{others}");
+        assert!(
+            report || (others - (cpus as f64 - share)).abs() < 0.01,
+            "{others}"
+        );
         assert!(report || worst < 0.02, "{worst}");
     }
 }
 
 /// Divides CPUs among tasks by weight, none above one.
 fn shares_by_nice(cpus: f64, nices: &[i8]) -> Vec<f64> {
-    let weights: Vec<f64> =
-        nices.iter().map(|&n| f64::from(evenkeel_core::weight::nice_to_weight(n))).collect();
+    let weights: Vec<f64> = nices
+        .iter()
+        .map(|&n| f64::from(evenkeel_core::weight::nice_to_weight(n)))
+        .collect();
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..100 {
         let level = (low + high) / 2.0;
         let total: f64 = weights.iter().map(|w| (w * level).min(1.0)).sum();
-        if total < cpus { low = level } else { high = level }
+        if total < cpus {
+            low = level
+        } else {
+            high = level
+        }
     }
     weights.iter().map(|w| (w * high).min(1.0)).collect()
 }

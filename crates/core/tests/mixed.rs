@@ -217,10 +217,15 @@ fn the_idle_class_takes_only_what_is_left() {
     }
 }
 
+/// Twelve fixed seeds, or as many as `SEEDS` says.
+fn seeds() -> std::ops::Range<u64> {
+    0..std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(12)
+}
+
 /// Random mixtures of everything, with every count checked at every switch.
 #[test]
 fn random_mixtures_keep_every_invariant() {
-    for seed in 0..12 {
+    for seed in seeds() {
         let cpus = [1, 2, 3, 7][seed as usize % 4];
         let mut machine = Machine::new(cpus, seed);
         machine.validate = true;
@@ -271,7 +276,7 @@ fn random_mixtures_keep_every_invariant() {
             // A group that is due a tenth of a CPU has let each of its 40 tasks run by now, at most.
             let due = machine.domain.rate(task.group).unwrap() > 0.1 && !machine.is_low(key as u32);
             let starved = task.used == 0 && !matches!(task.behaviour, Behaviour::Sleeper(..));
-            assert!(!(due && starved), "seed {seed}: task {key} never ran");
+            assert!(!(due && starved), "seed {seed}: task {key} never ran: {:?}", machine.describe(key as u32));
         }
     }
 }

@@ -156,7 +156,7 @@ impl Drop for Entered {
         {
             assert!(
                 !out_of_order,
-                "`EnterGuard` values dropped out of order: they must be dropped in the reverse order of their creation"
+                "`EnterGuard` values dropped out of order: drop the one made last first"
             );
         }
     }

@@ -39,7 +39,7 @@ impl Handle {
     #[track_caller]
     pub fn current() -> Self {
         Self::try_current().unwrap_or_else(|_| {
-            panic!("there is no evenkeel runtime here: call this from a task, from `block_on`, or after `Handle::enter`")
+            panic!("there is no evenkeel runtime here: be in a task, in `block_on`, or `enter` one")
         })
     }
 

@@ -1,6 +1,44 @@
-//! A CPU scheduler for the tasks inside one process.
+//! A CPU scheduler for the tasks inside one process: an async executor in Tokio's shape whose tasks
+//! live in nested, weighted groups.
+//!
+//! # Guarantees
+//!
+//! *Assuming that the kernel gives this process its CPUs, and that no poll takes longer than p:*
+//!
+//! - **Shares.** Over a second, CPU-bound groups get what hierarchical weighted max-min fairness
+//!   over all workers together gives them, within a percent of a CPU, whatever their numbers of
+//!   tasks; a group cannot use more CPUs than it has runnable tasks, and what it leaves goes to the
+//!   others by weight. CPU is charged by the time used, also to tasks that yield after
+//!   microseconds.
+//! - **Work conservation.** No worker sleeps for more than about a millisecond while a task that it
+//!   may run waits, and then only in the rare case that the task sits in the slot of a worker that
+//!   is in a long poll; otherwise it is woken at once.
+//! - **I/O and timers** are looked at every 200 µs or so by busy workers, and at once by idle ones;
+//!   with one worker, or with every worker in a poll, after p at the latest.
+//! - **Nothing is lost.** A task that was spawned returns, or is dropped by abort or shutdown and
+//!   says so through its handle. Shutdown takes bounded time. A panic in a future, in a destructor,
+//!   or in the waker of whoever awaits a task ends that task and nothing else.
+//! - **Idle costs nothing.** A process without work has no timer and no wake-up.
+//!
+//! # What it does now, which may change
+//!
+//! There is a worker for each CPU. As long as only the root group exists and nobody asked for
+//! statistics, workers keep plain FIFO queues with stealing, and no clock is read per poll. The
+//! first child group, or the first [`Group::stat`], moves the runtime to the scheduling core
+//! (`evenkeel-core`) for good. There is no preemption yet: a poll runs to its end.
+//!
+//! # Tokio inside tasks
+//!
+//! `tokio::net`, `time`, `sync`, `fs`, `process` and `signal` work in tasks, and so do libraries
+//! that call `tokio::spawn`. [`Io`] says who drives them. As in Tokio, a nested `block_on` panics,
+//! and tasks that never pend are made to yield by Tokio's cooperative budget.
+//! `tokio::task::block_in_place` blocks the worker; [`block_in_place`] passes it on.
 
 #![deny(unsafe_code)]
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
 
 mod bell;
 mod builder;

@@ -4,7 +4,7 @@ use std::num::ParseIntError;
 
 /// The runtime crate under another path.
 mod renamed {
-    pub use evenkeel::*;
+    pub(crate) use evenkeel::*;
 }
 
 /// Every option at once. The doc comment, the attribute and the result type stay.

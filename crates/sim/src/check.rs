@@ -1,27 +1,29 @@
 //! The checkers: what must hold after every event, and at the end.
 //!
-//! - *Counts*: each queue counts the tasks that the machine's books place there: nothing is
-//!   lost and nothing doubled; and its own record of each task agrees. (That a picked task was waiting on that very CPU, and so runs on
-//!   one CPU only, is checked at the pick.)
+//! - *Counts*: each queue counts the tasks that the machine's books place there, and its own
+//!   record of each task agrees: nothing is lost and nothing doubled. (That a picked task was
+//!   waiting on that very CPU, and so runs on one CPU only, is checked at the pick.)
 //! - *Work conservation*: while a CPU is idle and a task that could use it waits, the time is
 //!   counted; it may not last longer than a kick takes.
 //! - *Charges*: on each CPU, the time charged to each group is the time its tasks were there.
 //! - *Starvation*: in the judged phase nobody waits longer than a bound (see
 //!   [`Machine::wait_bound`]).
 //! - *Shares*: over each second of the judged phase each group has received its exact fluid
-//!   service within a bound, and each task of a `Fair` group its part of it.
+//!   service, and each task of a `Fair` group its part of it, within [`Bounds`].
+//! - *Lag*: the core's own lag of each group stays within `Config::lag_limit_ns`, and its own
+//!   sums agree ([`Scheduler::check_invariants`]).
 
 use crate::account::{Sample, window_error};
 use crate::history::Class;
 use crate::machine::{Machine, Phase, SAMPLE_NS};
 use crate::sched::Scheduler;
-use crate::state::Place;
+use crate::state::{Place, slot};
 use crate::violation::Violation;
 
-/// Machines up to this many tasks and CPUs are checked in full after every event; larger ones
-/// after every [`SPARSE`]th.
+/// On machines up to this many tasks and CPUs all counts are checked after every event.
 const DENSE: usize = 64;
-/// Distance of full checks on larger machines, in events.
+/// Distance of full checks, in events. Between these, CPUs that nothing happened to, waits,
+/// groups, and on larger machines the counts, are left out.
 const SPARSE: u64 = 64;
 /// Largest base slice of the core's configuration, in ns.
 const BASE_SLICE_NS: u64 = 2_800_000;
@@ -81,14 +83,20 @@ impl<S: Scheduler> Machine<S> {
                 first: self.tasks.iter().position(|t| t.is_live()),
             });
         }
-        if self.tasks.len().max(self.cpus.len()) > DENSE && !step.is_multiple_of(SPARSE) {
-            return Ok(());
+        let is_full = step.is_multiple_of(SPARSE);
+        if is_full || self.tasks.len().max(self.cpus.len()) <= DENSE {
+            self.check_counts()?;
         }
-        self.check_counts()?;
-        self.check_charges()?;
-        self.check_waits()?;
+        if is_full {
+            self.check_group_counts()?;
+            self.check_waits()?;
+        }
         for cpu in 0..self.cpus.len() {
-            self.sched.check_invariants(cpu, self.now);
+            let is_touched = std::mem::take(&mut self.cpus[cpu].is_touched);
+            if is_full || is_touched {
+                self.check_charges(cpu)?;
+                self.sched.check_invariants(cpu, self.now);
+            }
         }
         Ok(())
     }
@@ -114,6 +122,57 @@ impl<S: Scheduler> Machine<S> {
             if state.is_live() && !self.sched.is_consistent(task, state.place) {
                 let place = self.place_text(task);
                 return Err(Violation::WrongState { task, place });
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the counts of groups; a task that is still on the CPU of its last poll, and was
+    /// woken elsewhere, counts on both.
+    fn check_group_counts(&self) -> Result<(), Violation> {
+        let mut expected = vec![0; self.is_group.len() + 1];
+        for task in &self.tasks {
+            if let Place::Queued { .. } = task.place {
+                expected[slot(task.spec.group)] += 1;
+            }
+        }
+        for curr in self.cpus.iter().filter_map(|c| c.curr) {
+            expected[slot(curr.group)] += 1;
+        }
+        for (at, &expected) in expected.iter().enumerate() {
+            let group = at.checked_sub(1);
+            if group.is_some_and(|g| !self.is_group[g]) {
+                continue;
+            }
+            let counted = self.sched.group_nr_running(group);
+            if counted != expected {
+                return Err(Violation::WrongGroupCount {
+                    group,
+                    counted,
+                    expected,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the charges of groups over all CPUs; nothing runs.
+    fn check_group_charges(&self) -> Result<(), Violation> {
+        for at in 0..=self.is_group.len() {
+            let group = at.checked_sub(1);
+            if group.is_some_and(|g| !self.is_group[g]) {
+                continue;
+            }
+            let expected = self.cpus.iter().map(|c| c.charged_ns[at]).sum();
+            let charged_ns = self.sched.group_usage_ns(group);
+            if charged_ns != expected {
+                return Err(Violation::WrongCharge {
+                    cpu: None,
+                    group,
+                    charged_ns,
+                    least_ns: expected,
+                    most_ns: expected,
+                });
             }
         }
         Ok(())
@@ -150,27 +209,26 @@ impl<S: Scheduler> Machine<S> {
         Err(Violation::IdleWhileWaiting { cpu, task, for_ns })
     }
 
-    /// Compares charges per CPU and group. The scheduler may have charged the running task up
+    /// Compares the charges of a CPU by group. The scheduler may have charged the running task up
     /// to any instant since it was picked.
-    fn check_charges(&self) -> Result<(), Violation> {
-        for (cpu, state) in self.cpus.iter().enumerate() {
-            for (at, &least) in state.charged_ns.iter().enumerate() {
-                let group = at.checked_sub(1);
-                if group.is_some_and(|g| !self.is_group[g]) {
-                    continue;
-                }
-                let curr = state.curr.filter(|c| c.group == group);
-                let open = curr.map_or(0, |c| self.now - c.since);
-                let charged = self.sched.usage_ns(cpu, group);
-                if charged < least || charged > least + open {
-                    return Err(Violation::WrongCharge {
-                        cpu,
-                        group: Some(group),
-                        charged_ns: charged,
-                        least_ns: least,
-                        most_ns: least + open,
-                    });
-                }
+    fn check_charges(&self, cpu: usize) -> Result<(), Violation> {
+        let state = &self.cpus[cpu];
+        for (at, &least) in state.charged_ns.iter().enumerate() {
+            let group = at.checked_sub(1);
+            if group.is_some_and(|g| !self.is_group[g]) {
+                continue;
+            }
+            let curr = state.curr.filter(|c| c.group == group);
+            let open = curr.map_or(0, |c| self.now - c.since);
+            let charged = self.sched.usage_ns(cpu, group);
+            if charged < least || charged > least + open {
+                return Err(Violation::WrongCharge {
+                    cpu: Some(cpu),
+                    group,
+                    charged_ns: charged,
+                    least_ns: least,
+                    most_ns: least + open,
+                });
             }
         }
         Ok(())
@@ -217,7 +275,11 @@ impl<S: Scheduler> Machine<S> {
     /// Checks the judged phase, and that nothing is left at the end.
     pub(crate) fn check_end(&self) -> Result<(), Violation> {
         self.check_counts()?;
-        self.check_charges()?;
+        self.check_group_counts()?;
+        for cpu in 0..self.cpus.len() {
+            self.check_charges(cpu)?;
+        }
+        self.check_group_charges()?;
         let samples = self.account.as_ref().map_or(&[][..], |a| a.samples());
         let span = (1_000_000_000 / SAMPLE_NS) as usize;
         if self.bounds.group_percent.is_infinite() {

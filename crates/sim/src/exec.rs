@@ -14,6 +14,7 @@ impl<S: Scheduler> Machine<S> {
     /// Gives `cpu`, which runs nothing, its next task.
     pub(crate) fn schedule(&mut self, cpu: usize) -> Result<(), Violation> {
         self.cpus[cpu].stamp += 1;
+        self.cpus[cpu].is_touched = true;
         self.cpus[cpu].needs_resched = false;
         self.pull(cpu)?;
         let mut pick = self.sched.pick(cpu, self.now);
@@ -49,6 +50,7 @@ impl<S: Scheduler> Machine<S> {
         self.trace.add(self.now, What::Pull(cpu, task, from));
         self.stats.migrations += u64::from(from != cpu);
         self.cpus[from].waiting -= 1;
+        self.cpus[from].is_touched = true;
         self.cpus[cpu].waiting += 1;
         self.tasks[task].place = Place::Queued { cpu, since };
         Ok(true)
@@ -123,6 +125,7 @@ impl<S: Scheduler> Machine<S> {
         };
         self.start_ticking(cpu);
         if self.history.machine.ticks_polls || self.tasks[curr.task].spec.is_preemptible {
+            self.cpus[cpu].is_touched = true;
             self.cpus[cpu].needs_resched |= self.sched.tick(cpu, self.now);
         }
     }
@@ -140,6 +143,7 @@ impl<S: Scheduler> Machine<S> {
             return self.end_step(cpu, curr);
         }
         self.cpus[cpu].needs_resched |= self.sched.tick(cpu, self.now);
+        self.cpus[cpu].is_touched = true;
         self.cpus[cpu].stamp += 1;
         let stamp = self.cpus[cpu].stamp;
         let end = curr.since + self.tasks[curr.task].left_ns;
@@ -235,6 +239,7 @@ impl<S: Scheduler> Machine<S> {
             task.left_ns = task.left_ns.saturating_sub(used);
         }
         self.cpus[cpu].idle_since = self.now;
+        self.cpus[cpu].is_touched = true;
         self.cpus[cpu].stamp += 1;
         self.stats.switches += 1;
         self.sched.put(cpu, curr.task, outcome, self.now);

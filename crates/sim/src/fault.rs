@@ -178,6 +178,14 @@ impl<S: Scheduler> Scheduler for Faulty<S> {
         self.inner.usage_ns(cpu, group)
     }
 
+    fn group_nr_running(&self, group: Option<usize>) -> usize {
+        self.inner.group_nr_running(group)
+    }
+
+    fn group_usage_ns(&self, group: Option<usize>) -> u64 {
+        self.inner.group_usage_ns(group)
+    }
+
     fn is_consistent(&self, task: usize, place: Place) -> bool {
         self.inner.is_consistent(task, place)
     }

@@ -1,4 +1,5 @@
 //! `evenkeel-sim`: checks the scheduling core over random histories, and measures fairness.
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -129,6 +129,21 @@ impl Scheduler for Naive {
         self.cpus[cpu].usage_ns[slot(group)]
     }
 
+    fn group_nr_running(&self, group: Option<usize>) -> usize {
+        let here = |queue: &Queue| {
+            let waiting = queue
+                .waiting
+                .iter()
+                .filter(|&&t| self.groups[t] == slot(group));
+            waiting.count() + usize::from(queue.curr.is_some_and(|c| c.0 == slot(group)))
+        };
+        self.cpus.iter().map(here).sum()
+    }
+
+    fn group_usage_ns(&self, group: Option<usize>) -> u64 {
+        self.cpus.iter().map(|q| q.usage_ns[slot(group)]).sum()
+    }
+
     fn is_consistent(&self, task: usize, place: Place) -> bool {
         match place {
             Place::Queued { cpu, .. } => self.cpus[cpu].waiting.contains(&task),

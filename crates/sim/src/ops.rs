@@ -62,12 +62,14 @@ impl<S: Scheduler> Machine<S> {
     fn enqueue(&mut self, cpu: usize, task: usize, kind: Kind) {
         self.set_queued(task, cpu);
         let resched = self.sched.enqueue(cpu, task, kind, self.now);
+        self.cpus[cpu].is_touched = true;
         self.cpus[cpu].needs_resched |= resched;
         self.trace.add(self.now, What::Enqueue(cpu, task, resched));
     }
 
     fn dequeue(&mut self, cpu: usize, task: usize) {
         self.cpus[cpu].waiting -= 1;
+        self.cpus[cpu].is_touched = true;
         self.sched.dequeue(cpu, task, self.now);
         self.trace.add(self.now, What::Dequeue(cpu, task));
     }
@@ -168,6 +170,7 @@ impl<S: Scheduler> Machine<S> {
         };
         let resched = self.sched.change_task(cpu, task, &state.spec, self.now);
         if let Some(cpu) = cpu {
+            self.cpus[cpu].is_touched = true;
             self.cpus[cpu].needs_resched |= resched;
         }
     }

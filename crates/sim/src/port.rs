@@ -245,6 +245,22 @@ impl Scheduler for CorePort {
         self.rqs[cpu].usage(self.group_id(group))
     }
 
+    fn group_nr_running(&self, group: Option<usize>) -> usize {
+        let leaf = self
+            .domain
+            .leaf(self.group_id(group))
+            .expect("the group exists");
+        leaf.nr_running()
+    }
+
+    fn group_usage_ns(&self, group: Option<usize>) -> u64 {
+        let leaf = self
+            .domain
+            .leaf(self.group_id(group))
+            .expect("the group exists");
+        leaf.usage_ns()
+    }
+
     fn is_consistent(&self, task: usize, place: Place) -> bool {
         let entity = self.arena.entity(self.key(task));
         match place {

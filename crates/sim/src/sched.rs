@@ -80,6 +80,11 @@ pub trait Scheduler {
     fn nr_running(&self, cpu: usize) -> usize;
     /// Returns the time charged on `cpu` to the own tasks of `group`, in ns.
     fn usage_ns(&self, cpu: usize, group: Option<usize>) -> u64;
+    /// Counts runnable tasks of `group` on all CPUs, from what the CPUs tell each other.
+    fn group_nr_running(&self, group: Option<usize>) -> usize;
+    /// Returns the time charged to the own tasks of `group` on all CPUs, in ns, from what the
+    /// CPUs tell each other; exact when nothing runs.
+    fn group_usage_ns(&self, group: Option<usize>) -> u64;
     /// Tells whether the scheduler's own record of a task agrees with where it is.
     fn is_consistent(&self, task: usize, place: Place) -> bool;
     /// Checks the scheduler's own invariants for `cpu`; panics when one is broken.

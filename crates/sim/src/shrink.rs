@@ -68,7 +68,8 @@ impl<F: FnMut(&Cut) -> Option<Box<Failure>>> Search<F> {
         is_kept
     }
 
-    /// Leaves out the judged phase and differences between tasks, and the busy phase after the failure or in halves.
+    /// Leaves out the judged phase and differences between tasks, and the busy phase after the
+    /// failure or in halves.
     fn shorten(&mut self, busy_ns: u64, failed_at: u64) {
         for simplify in [
             |cut: &mut Cut| cut.is_unjudged = true,

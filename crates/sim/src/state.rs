@@ -124,6 +124,8 @@ pub struct Cpu {
     pub is_ticking: bool,
     /// Whether the running task should be replaced.
     pub needs_resched: bool,
+    /// Whether anything happened here since the last check.
+    pub is_touched: bool,
     /// Tasks that wait here.
     pub waiting: usize,
     /// Time charged by group up to the last switch, the root first, in ns.

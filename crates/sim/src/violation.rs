@@ -32,6 +32,15 @@ pub enum Violation {
         /// Tasks that it was given and that have not left.
         expected: usize,
     },
+    /// A group counts more or fewer runnable tasks than it has.
+    WrongGroupCount {
+        /// Group, `None` for the root's own tasks.
+        group: Option<usize>,
+        /// Its own count.
+        counted: usize,
+        /// Runnable tasks that it has.
+        expected: usize,
+    },
     /// The scheduler's record of a task says something else than the machine's books.
     WrongState {
         /// Task.
@@ -55,12 +64,12 @@ pub enum Violation {
         /// How long, in ns.
         for_ns: u64,
     },
-    /// The time charged on a CPU is not the time it was busy.
+    /// The time charged is not the time that tasks were on the CPU.
     WrongCharge {
-        /// CPU.
-        cpu: usize,
-        /// Group, or all groups together.
-        group: Option<Option<usize>>,
+        /// CPU, `None` for all together.
+        cpu: Option<usize>,
+        /// Group, `None` for the root's own tasks.
+        group: Option<usize>,
         /// Time charged, in ns.
         charged_ns: u64,
         /// Least right value, in ns.
@@ -118,6 +127,7 @@ impl Violation {
             Self::WrongPick { .. } => "wrong-pick",
             Self::WrongPull { .. } => "wrong-pull",
             Self::WrongCount { .. } => "wrong-count",
+            Self::WrongGroupCount { .. } => "wrong-group-count",
             Self::WrongState { .. } => "wrong-state",
             Self::Lost { .. } => "lost",
             Self::IdleWhileWaiting { .. } => "idle-while-waiting",

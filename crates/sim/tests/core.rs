@@ -63,7 +63,7 @@ fn groups_get_their_exact_shares() {
 
 #[test]
 fn tasks_of_fair_groups_get_their_shares() {
-    for name in ["fair", "nice"] {
+    for name in ["fair", "nice", "nice-cap"] {
         for cpus in [1, 2, 7] {
             let error = measure(name, cpus, Kind::Polls).errors[1];
             assert!(error.task_max <= 5.0, "{name} on {cpus} CPUs: {error:?}");

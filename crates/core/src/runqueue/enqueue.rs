@@ -92,7 +92,9 @@ impl<A: Arena> RunQueue<A> {
             }
         };
         self.fair.nr_waiting += 1;
-        let is_first = self.fair.set_load(at, nr, weight + added, now, &self.config);
+        let is_first = self
+            .fair
+            .set_load(at, nr, weight + added, now, &self.config);
         if let EnqueueKind::Migrated(migrating) = kind {
             self.fair.add_lag(at, migrating.lag, now);
         }

@@ -378,6 +378,15 @@ impl Machine {
         self.tasks[key as usize].left = 0;
     }
 
+    /// What is known of a task, for messages.
+    pub fn describe(&self, key: u32) -> String {
+        use evenkeel_core::Arena;
+        let (entity, task) = (self.arena.entity(key), &self.tasks[key as usize]);
+        let order = self.domain.params(task.group).map(|params| params.order);
+        let (rate, lag) = (self.domain.rate(task.group), self.domain.lag(task.group));
+        format!("{entity:?} {:?} order {order:?} rate {rate:?} lag {lag:?}", task.behaviour)
+    }
+
     /// Whether a task may legitimately wait for long: idle class, or a low weight in its group.
     pub fn is_low(&self, key: u32) -> bool {
         use evenkeel_core::{Arena, Class};

@@ -47,7 +47,8 @@ use crate::task::JoinHandle;
 /// let tenants = runtime.handle().root().child("tenants").weight(300).build()?;
 /// let a = tenants.child("a").build()?;
 /// assert_eq!(a.path(), "/tenants/a");
-/// assert_eq!(runtime.block_on(a.spawn(async { evenkeel::current_group().path() })).unwrap(), "/tenants/a");
+/// let task = a.spawn(async { evenkeel::current_group().path() });
+/// assert_eq!(runtime.block_on(task).unwrap(), "/tenants/a");
 /// # Ok::<(), evenkeel::Error>(())
 /// ```
 #[derive(Clone)]
