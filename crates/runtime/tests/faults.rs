@@ -105,7 +105,7 @@ fn a_task_wakes_itself_from_its_destructor() {
     for rt in runtimes(2) {
         let mut on_drop = WakeOnDrop(None);
         let handle = rt.spawn(std::future::poll_fn(move |cx| {
-            on_drop.0 = Some(cx.waker().clone());
+            drop(on_drop.0.replace(cx.waker().clone()));
             Poll::<()>::Pending
         }));
         handle.abort();

@@ -102,7 +102,6 @@ impl Group {
     }
 
     /// Starts to build a child group; names have no `/` and are not empty, `.` or `..`.
-    #[must_use]
     pub fn child(&self, name: impl Into<String>) -> GroupBuilder {
         GroupBuilder::new(self.clone(), name.into())
     }

@@ -8,7 +8,7 @@ use evenkeel::{Builder, Io, Runtime};
 
 /// Builds a runtime in each mode that changes how tasks are queued or woken: plain queues, groups
 /// in use, I/O on a thread of its own.
-pub fn runtimes(workers: usize) -> impl Iterator<Item = Runtime> {
+pub(crate) fn runtimes(workers: usize) -> impl Iterator<Item = Runtime> {
     let build = move |io| {
         Builder::new()
             .worker_threads(workers)
@@ -22,7 +22,7 @@ pub fn runtimes(workers: usize) -> impl Iterator<Item = Runtime> {
 }
 
 /// A value whose destructor panics, except while a panic unwinds already.
-pub struct PanicOnDrop;
+pub(crate) struct PanicOnDrop;
 
 impl Drop for PanicOnDrop {
     fn drop(&mut self) {
@@ -34,7 +34,7 @@ impl Drop for PanicOnDrop {
 
 /// Keeps panics that tests cause on purpose out of the output: those whose message is one of these,
 /// or no text.
-pub fn quiet_panics() {
+pub(crate) fn quiet_panics() {
     const EXPECTED: [&str; 4] = ["dropped", "bad waker", "outer", "boom"];
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
