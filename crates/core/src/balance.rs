@@ -1,9 +1,10 @@
 //! Choosing where to pull from, and where to put a task that wakes.
 //!
-//! Every CPU publishes a few hints about itself in its [`CpuShared`], at its own switches. A CPU that
-//! wants work reads those of others and chooses a victim; the decision which task moves is made
-//! under the victim's lock, on exact values ([`RunQueue::pull_task`](crate::RunQueue::pull_task)).
-//! Stale hints cost a futile attempt, never a wrong result.
+//! Every CPU publishes a few hints about itself in its [`CpuShared`], at its own switches. A CPU
+//! that wants work reads those of others and chooses a victim; the decision which task moves is
+//! made under the victim's lock, on exact values
+//! ([`RunQueue::pull_task`](crate::RunQueue::pull_task)). Stale hints cost a futile attempt, never
+//! a wrong result.
 
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -222,8 +223,8 @@ fn merit(request: &PullRequest, shared: &CpuShared, now: u64) -> Option<(Rank, i
 }
 
 /// Suggests a CPU for a task that wakes or is new: `prev` if it is idle, else an idle one, else one
-/// that runs idle-class work only, else the one among `prev` and four others whose running slice ends first, lag considered
-/// (kernel: `select_task_rq_fair`, without topology).
+/// that runs idle-class work only, else the one among `prev` and four others whose running slice
+/// ends first, lag considered (kernel: `select_task_rq_fair`, without topology).
 pub fn select_cpu<'a>(
     prev: usize,
     cpus: impl Fn(usize) -> &'a CpuShared,
@@ -238,7 +239,10 @@ pub fn select_cpu<'a>(
     for most in [Rank::NOTHING, Rank::IDLE] {
         let is_free = |cpu: usize| cpus(cpu).is_free(most);
         let others = (0..nr_cpus).map(rotated);
-        if let Some(free) = core::iter::once(prev).chain(others).find(|&cpu| is_free(cpu)) {
+        if let Some(free) = core::iter::once(prev)
+            .chain(others)
+            .find(|&cpu| is_free(cpu))
+        {
             return free;
         }
     }

@@ -3,10 +3,11 @@
 //! # Who writes what
 //! | field | writer | readers |
 //! |---|---|---|
-//! | [`DomainShared`] | the coordinator; a CPU on which a second group becomes active | every CPU, at switches |
-//! | `Leaf::clock`, `version`, `slice_ns` | the coordinator | CPUs that hold a fragment, when the epoch changed |
-//! | `Leaf::vclock` | any CPU, at most once in a pull interval | a CPU whose fragment becomes active |
-//! | `Slot` of CPU c | the run queue of CPU c (`taken`: the coordinator) | the coordinator, statistics, pullers |
+//! | [`DomainShared`] | coordinator; a CPU where a second group wakes | every CPU |
+//! | `Leaf::clock`, `version`, `slice_ns` | coordinator | CPUs with a fragment, at a new epoch |
+//! | `Leaf::vclock` | any CPU, once in a pull interval | a CPU whose fragment becomes active |
+//! | `Slot` of CPU c | run queue of CPU c | coordinator, statistics, pullers |
+//! | `Slot::taken` of CPU c | coordinator | run queue of CPU c |
 //!
 //! All of it is atomic, and nobody waits for anybody. No line is written by all CPUs on a switch.
 

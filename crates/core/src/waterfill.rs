@@ -18,7 +18,8 @@ pub struct Claim {
 /// Divides `amount` by weighted max-min fairness and returns what nobody can take.
 ///
 /// There is a water level λ with share_i = min(cap_i, λ × weight_i) and Σ share_i =
-/// min(amount, Σ cap_i). With the claims in order of cap_i / weight_i, the saturated ones come first:
+/// min(amount, Σ cap_i). With the claims in order of cap_i / weight_i, the saturated ones come
+/// first:
 ///
 /// ```text
 /// while cap_i / weight_i ≤ rest / (Σ weight of i and those behind):  share_i = cap_i

@@ -1,8 +1,8 @@
 //! Weights: the kernel's nice table, and the conversions that use it.
 //!
 //! A step of nice is worth about a factor of 1.25 in weight, so a task one step nicer than its
-//! only competitor receives about 10 % less CPU. [`NICE_TO_WEIGHT`] holds the kernel's rounded values
-//! (`sched_prio_to_weight` in `kernel/sched/core.c`); the assertions below pin its shape.
+//! only competitor receives about 10 % less CPU. [`NICE_TO_WEIGHT`] holds the kernel's rounded
+//! values (`sched_prio_to_weight` in `kernel/sched/core.c`); the assertions below pin its shape.
 
 /// Weight of a task of nice 0 (kernel: `NICE_0_LOAD` scaled down).
 pub const NICE_0_WEIGHT: u32 = 1024;

@@ -1,9 +1,9 @@
 //! `EevdfQueue` against a reference model: a plain list, linear searches, exact fractions.
 //!
 //! The model decides by itself which task is eligible, which is picked, who is delayed, what lag
-//! a task leaves with, and whether a wake-up preempts. It takes over from the queue only the integers
-//! to which virtual times were rounded, after checking that they are the exact values within the
-//! rounding that the arithmetic allows.
+//! a task leaves with, and whether a wake-up preempts. It takes over from the queue only the
+//! integers to which virtual times were rounded, after checking that they are the exact values
+//! within the rounding that the arithmetic allows.
 
 use evenkeel_core::weight::nice_to_weight;
 use evenkeel_core::{
@@ -212,7 +212,8 @@ fn op() -> impl Strategy<Value = Op> {
         4 => any::<bool>().prop_map(Op::Put),
         4 => Just(Op::Block),
         1 => Just(Op::Exit),
-        2 => (0..TASKS, -20i8..=19, slice).prop_map(|(key, nice, slice)| Op::Change(key, nice, slice)),
+        2 => (0..TASKS, -20i8..=19, slice)
+            .prop_map(|(key, nice, slice)| Op::Change(key, nice, slice)),
     ]
 }
 

@@ -3,8 +3,8 @@
 //! The model keeps plain lists for every class and every group, integrates service and runnable
 //! time itself, and divides each window's service by bisection
 //! of the water level. It predicts: the class that
-//! runs, the task within real-time, idle and `Fifo` queues, usage, counts, states, throttling, and the
-//! lag of every group. (`Fair` groups inside are the matter of `eevdf_model`.)
+//! runs, the task within real-time, idle and `Fifo` queues, usage, counts, states, throttling, and
+//! the lag of every group. (`Fair` groups inside are the matter of `eevdf_model`.)
 
 use std::collections::VecDeque;
 

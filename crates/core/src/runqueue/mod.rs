@@ -2,10 +2,10 @@
 //!
 //! # Protocol
 //! The driver holds the run queue exclusively (`&mut`) for every call. Between
-//! [`RunQueue::pick_next`] and [`RunQueue::put_prev`] the picked task runs and is in no list or tree;
-//! whatever the queue needs to charge it is in `curr`. So `put_prev(Blocked | Exited)` does not
-//! touch the entity of a task that is not scheduled by [`EevdfQueue`](crate::EevdfQueue): another CPU
-//! may already have woken it, and queued it elsewhere.
+//! [`RunQueue::pick_next`] and [`RunQueue::put_prev`] the picked task runs and is in no list or
+//! tree; whatever the queue needs to charge it is in `curr`. So `put_prev(Blocked | Exited)` does
+//! not touch the entity of a task that is not scheduled by [`EevdfQueue`](crate::EevdfQueue):
+//! another CPU may already have woken it, and queued it elsewhere.
 //!
 //! # Fast path
 //! While one fragment's turn goes on, `put_prev(Yielded)` followed by `pick_next` charges by two
@@ -260,8 +260,17 @@ impl<A: Arena> RunQueue<A> {
         own.max(queued)
     }
 
-    /// Publishes the counts if they have changed.
+    /// Publishes the counts if those of the fair class have changed: enough where no task of
+    /// another class has come or gone.
     #[inline]
+    fn publish_fair_counts(&mut self) {
+        let (nr_running, fair_waiting, ..) = self.published;
+        if nr_running != self.nr_running || fair_waiting != self.fair.nr_waiting {
+            self.publish_counts();
+        }
+    }
+
+    /// Publishes the counts if they have changed.
     fn publish_counts(&mut self) {
         let now = (
             self.nr_running,

@@ -7,8 +7,8 @@ use crate::fragment::TaskQueue;
 
 impl<A: Arena> RunQueue<A> {
     /// Changes the settings of a task that waits, is delayed, or runs here (kernel:
-    /// `__sched_setscheduler`, `set_user_nice`: out, change, in again). Lag is kept. A change of class
-    /// of the running task takes effect when it is put back. Returns whether to reschedule.
+    /// `__sched_setscheduler`, `set_user_nice`: out, change, in again). Lag is kept. A change of
+    /// class of the running task takes effect when it is put back. Returns whether to reschedule.
     pub fn set_params(
         &mut self,
         arena: &mut A,

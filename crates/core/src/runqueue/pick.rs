@@ -48,7 +48,7 @@ impl<A: Arena> RunQueue<A> {
             since: now,
             picked_at: self.fair.clock,
         });
-        self.publish_counts();
+        self.publish_fair_counts();
         let group = self.fair.fragment(fragment).leaf.id();
         Picked {
             key,

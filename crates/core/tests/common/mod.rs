@@ -384,7 +384,10 @@ impl Machine {
         let (entity, task) = (self.arena.entity(key), &self.tasks[key as usize]);
         let order = self.domain.params(task.group).map(|params| params.order);
         let (rate, lag) = (self.domain.rate(task.group), self.domain.lag(task.group));
-        format!("{entity:?} {:?} order {order:?} rate {rate:?} lag {lag:?}", task.behaviour)
+        format!(
+            "{entity:?} {:?} order {order:?} rate {rate:?} lag {lag:?}",
+            task.behaviour
+        )
     }
 
     /// Whether a task may legitimately wait for long: idle class, or a low weight in its group.

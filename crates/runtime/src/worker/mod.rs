@@ -56,8 +56,6 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     deque: Deque<Runnable>,
     parker: Parker,
-    /// Polls since the queue was last looked at before the slot.
-    slot_streak: Cell<u32>,
     /// The task that was woken during its own poll, which has just ended.
     yielded: Cell<Option<Runnable>>,
     /// Tasks woken while this thread was in the I/O driver.
@@ -114,7 +112,6 @@ impl Worker {
             index,
             deque: seed.deque,
             parker: seed.parker,
-            slot_streak: Cell::new(0),
             yielded: Cell::new(None),
             from_driver: RefCell::new(Vec::new()),
             is_driving: Cell::new(false),

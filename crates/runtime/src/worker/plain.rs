@@ -8,9 +8,6 @@ use crossbeam_deque::Steal;
 use super::Worker;
 use crate::task::Runnable;
 
-/// How often in a row the slot may be served before the queue, while the queue holds work.
-const MAX_SLOT_STREAK: u32 = 3;
-
 impl Worker {
     /// Queues a task woken by this thread: into the slot, whose former task moves to the queue.
     #[inline]
@@ -46,16 +43,9 @@ impl Worker {
         self.next_local().or_else(|| self.next_remote())
     }
 
+    /// The slot holds the newest of this worker's tasks, so it comes last.
     #[inline]
     fn next_local(&self) -> Option<Runnable> {
-        let streak = self.slot_streak.get();
-        if (streak < MAX_SLOT_STREAK || self.deque.is_empty())
-            && let Some(runnable) = self.remote().slot.take()
-        {
-            self.slot_streak.set(streak + 1);
-            return Some(runnable);
-        }
-        self.slot_streak.set(0);
         self.deque.pop().or_else(|| self.remote().slot.take())
     }
 
