@@ -395,16 +395,19 @@ impl History {
         self.divide(0, served, window as f64, &mut due);
         let limit = self.config.lag_limit_ns as f64;
         for i in 0..GROUPS {
+            let told = self.domain.lag(self.ids[i]).unwrap() as f64;
             let group = &mut self.groups[i];
             let lag = group.lag + due[i] - group.served as f64;
             let active = group.runnable > 0 || group.nr > 0;
             let runnable = group.runnable.max(group.served) as f64;
+            // Whether a group is saturated may hang on a rounding error.
+            let edge = 50.0 * self.ticks as f64;
             let slice = f64::from(self.config.base_slice_ns + self.config.tick_ns);
             group.lag = if !active {
                 lag.min(limit) * 63.0 / 64.0
             } else if group.slept {
                 lag.clamp(-limit, slice)
-            } else if due[i] >= runnable - 0.5 {
+            } else if due[i] >= runnable + edge || due[i] > runnable - edge && told <= 2_000_000.0 {
                 lag.clamp(-limit, 2_000_000.0)
             } else {
                 lag.clamp(-limit, limit)

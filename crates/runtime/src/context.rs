@@ -21,6 +21,8 @@ thread_local! {
     static TASK: Cell<*const Meta> = const { Cell::new(ptr::null()) };
     /// Runtimes entered on this thread, innermost last.
     static ENTERED: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+    /// How many they are, to be read without the list.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Runs `f` with the worker of this thread, if it carries one.
@@ -44,9 +46,12 @@ pub(crate) fn is_worker(worker: &Worker) -> bool {
     ptr::eq(WORKER.with(Cell::get), worker)
 }
 
-/// Returns the runtime of the worker that this thread carries.
+/// Returns the runtime of the worker that this thread carries, unless another one was entered.
 #[allow(unsafe_code)]
 pub(crate) fn worker_shared<'a>() -> Option<&'a Shared> {
+    if DEPTH.with(Cell::get) > 0 {
+        return None;
+    }
     // SAFETY: as in `with_worker`; the thread's worker holds a counted reference to its runtime and
     // lets go of neither while code of a task, or of a caller, runs on this thread. A hand-off in
     // between leaves the runtime alive, since the worker lives on.
@@ -69,6 +74,20 @@ pub(crate) fn restore_task(before: Before) {
     TASK.with(|cell| cell.set(before.0));
 }
 
+/// Says that this thread polls no task, because `meta`'s has ended; nothing happens when another one
+/// is being polled. After this its group and its cell may go while the thread still runs code of
+/// others: the destructor of the output, the waker of whoever awaits it.
+pub(crate) fn forget_task(meta: &Meta) {
+    if is_current_meta(meta) {
+        TASK.with(|cell| cell.set(ptr::null()));
+    }
+}
+
+/// Says that this thread polls no task, after a panic that ended a poll.
+pub(crate) fn leave_task() {
+    TASK.with(|cell| cell.set(ptr::null()));
+}
+
 /// Returns whether `meta` is that of the task that this thread polls.
 pub(crate) fn is_current_meta(meta: &Meta) -> bool {
     ptr::eq(TASK.with(Cell::get), meta)
@@ -81,30 +100,34 @@ pub(crate) fn is_current_task(runnable: &Runnable) -> bool {
 
 /// Returns the group of the task that this thread polls, if it is a task of `shared`; valid as long
 /// as that task is polled.
-#[allow(unsafe_code)]
 #[inline]
 pub(crate) fn current_group(shared: &Shared) -> Option<*const GroupInner> {
-    let meta = TASK.with(Cell::get);
-    // SAFETY: the task being polled is alive.
-    let meta = unsafe { meta.as_ref() }?;
-    ptr::eq(meta.shared_ref(), shared).then(|| meta.group.get())
+    current_task(|meta| ptr::eq(meta.shared_ref(), shared).then(|| meta.group.get())).flatten()
 }
 
 /// Returns whether `waker` is the one that the task being polled was given, and so one of ours.
-#[allow(unsafe_code)]
 pub(crate) fn is_waker_of_current_task(waker: &Waker) -> bool {
-    let meta = TASK.with(Cell::get);
-    // SAFETY: the task being polled is alive.
-    unsafe { meta.as_ref() }.is_some_and(|meta| ptr::eq(waker.data(), meta.cell().as_ptr()))
+    current_task(|meta| ptr::eq(waker.data(), meta.cell().as_ptr())) == Some(true)
 }
 
-/// Returns the runtime this thread is in: the innermost entered, else that of its worker.
+/// Returns the runtime this thread is in: the innermost entered, else that of its worker, else that
+/// of the task it polls (whose worker has gone to another thread, see `block_in_place`).
 pub(crate) fn current_handle() -> Option<Handle> {
     ENTERED
         .try_with(|entered| entered.borrow().last().cloned())
         .ok()
         .flatten()
         .or_else(|| with_worker(|worker| worker.map(|w| Handle::from_shared(w.shared.clone()))))
+        .or_else(|| current_task(|meta| Handle::from_shared(meta.shared_arc())))
+}
+
+/// Applies `f` to the task that this thread polls.
+#[allow(unsafe_code)]
+#[inline]
+fn current_task<R>(f: impl FnOnce(&Meta) -> R) -> Option<R> {
+    let meta = TASK.with(Cell::get);
+    // SAFETY: the task being polled is alive; `forget_task` is called before its future is gone.
+    unsafe { meta.as_ref() }.map(f)
 }
 
 /// Leaves the runtime when dropped; made by [`Handle::enter`](crate::Handle::enter).
@@ -136,6 +159,7 @@ pub(crate) fn enter_only(handle: Handle) -> Entered {
     let depth = ENTERED.with(|entered| {
         let mut entered = entered.borrow_mut();
         entered.push(handle);
+        DEPTH.with(|depth| depth.set(entered.len()));
         entered.len()
     });
     Entered {
@@ -149,7 +173,9 @@ impl Drop for Entered {
         let left = ENTERED.try_with(|entered| {
             let mut entered = entered.borrow_mut();
             let out_of_order = entered.len() != self.depth;
-            (entered.pop(), out_of_order)
+            let popped = entered.pop();
+            DEPTH.with(|depth| depth.set(entered.len()));
+            (popped, out_of_order)
         });
         if let Ok((_, out_of_order)) = left
             && !std::thread::panicking()
@@ -172,6 +198,18 @@ pub(crate) fn may_wait_here() -> bool {
 thread_local! {
     /// This thread is in a `block_on` of a runtime without I/O.
     static IS_BLOCKING: Cell<bool> = const { Cell::new(false) };
+    /// This is a companion thread that drives I/O.
+    static IS_COMPANION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says that this thread drives I/O and does nothing else.
+pub(crate) fn set_companion() {
+    IS_COMPANION.with(|cell| cell.set(true));
+}
+
+/// Returns whether this thread drives I/O and does nothing else.
+pub(crate) fn is_companion() -> bool {
+    IS_COMPANION.with(Cell::get)
 }
 
 /// Runs a future on this thread, without Tokio.
@@ -186,11 +224,12 @@ pub(crate) fn block_on_without_io<F: Future>(future: F) -> F::Output {
             IS_BLOCKING.with(|b| b.set(false));
         }
     }
-    let is_nested = IS_BLOCKING.with(|b| b.replace(true)) || with_worker(|w| w.is_some());
+    let is_nested = IS_BLOCKING.with(Cell::get) || with_worker(|w| w.is_some());
     assert!(
         !is_nested,
         "cannot `block_on` from within a runtime: this thread drives tasks already"
     );
+    IS_BLOCKING.with(|b| b.set(true));
     let _leave = Leave;
     futures_lite::future::block_on(future)
 }

@@ -119,21 +119,16 @@ impl Runtime {
             .life
             .wait_workers(deadline.min(Instant::now() + GRACE));
         if !all_left {
-            self.drop_queued_tasks();
+            shared.drop_queued_tasks();
             shared.life.wait_workers(deadline);
         }
+        // Whoever queues a task after this drops it, see `worker::schedule`.
         shared.life.is_abandoned.store(true, Ordering::SeqCst);
-        self.drop_queued_tasks();
+        shared.drop_queued_tasks();
+        shared.outlive_tasks();
         shared
             .driver
             .shutdown(deadline, may_wait && !timeout.is_zero());
-    }
-
-    /// Takes part in dropping what is queued, in case every worker is held up by a poll.
-    fn drop_queued_tasks(&self) {
-        while let Some(runnable) = self.handle.shared.take_any() {
-            runnable.run();
-        }
     }
 }
 

@@ -66,6 +66,8 @@ pub(crate) struct Life {
     pub(crate) is_abandoned: AtomicBool,
     workers: Mutex<usize>,
     changed: Condvar,
+    /// See [`Shared::outlive_tasks`].
+    keeper: Mutex<Option<Arc<Shared>>>,
 }
 
 impl Life {
@@ -184,8 +186,35 @@ impl Shared {
             || (self.is_grouped() && self.queues.iter().any(|q| q.hints.nr_waiting() > 0))
     }
 
-    /// Takes any ready task from any queue; for the thread that shuts the runtime down.
-    pub(crate) fn take_any(&self) -> Option<Runnable> {
+    /// Keeps this alive until its last task is gone, at the end of shutdown: polls may go on, and
+    /// other threads may be about to queue a task that they have just woken.
+    pub(crate) fn outlive_tasks(self: &Arc<Self>) {
+        *self.life.keeper.lock() = Some(self.clone());
+        drop(self.let_go());
+    }
+
+    /// Returns the reference that [`Shared::outlive_tasks`] made when the last task is gone.
+    ///
+    /// Tasks are only taken out of closed shards, so whoever takes the last one sees them all
+    /// empty; and who made the reference looks after that too.
+    #[cold]
+    pub(crate) fn let_go(&self) -> Option<Arc<Self>> {
+        if self.owned.len() > 0 {
+            return None;
+        }
+        self.life.keeper.lock().take()
+    }
+
+    /// Takes part in dropping what is queued at shutdown, in case every worker is held up by a poll
+    /// or has left.
+    pub(crate) fn drop_queued_tasks(&self) {
+        while let Some(runnable) = self.take_any() {
+            runnable.run();
+        }
+    }
+
+    /// Takes any ready task from any queue.
+    fn take_any(&self) -> Option<Runnable> {
         let sources = std::iter::once(None).chain(self.remotes.iter().map(Some));
         for remote in sources {
             loop {

@@ -1,13 +1,16 @@
 //! The checkers: what must hold after every event, and at the end.
 //!
+//! After each event the tasks and the CPUs that it touched are checked, and everything after
+//! every [`SPARSE`]th event; see there for what is left out in between.
+//!
 //! - *Counts*: each queue counts the tasks that the machine's books place there, and its own
 //!   record of each task agrees: nothing is lost and nothing doubled. (That a picked task was
 //!   waiting on that very CPU, and so runs on one CPU only, is checked at the pick.)
 //! - *Work conservation*: while a CPU is idle and a task that could use it waits, the time is
 //!   counted; it may not last longer than a kick takes.
 //! - *Charges*: on each CPU, the time charged to each group is the time its tasks were there.
-//! - *Starvation*: in the judged phase nobody waits longer than a bound (see
-//!   [`Machine::wait_bound`]).
+//! - *Starvation*: in the judged phase nobody waits longer than a bound that
+//!   depends on its due rate.
 //! - *Shares*: over each second of the judged phase each group has received its exact fluid
 //!   service, and each task of a `Fair` group its part of it, within [`Bounds`].
 //! - *Lag*: the core's own lag of each group stays within `Config::lag_limit_ns`, and its own
@@ -22,9 +25,9 @@ use crate::violation::Violation;
 
 /// On machines up to this many tasks and CPUs all counts are checked after every event.
 const DENSE: usize = 64;
-/// Distance of full checks, in events. Between these, CPUs that nothing happened to, waits,
+/// Is the distance of full checks, in events. Between these, CPUs that nothing happened to, waits,
 /// groups, and on larger machines the counts, are left out.
-const SPARSE: u64 = 64;
+pub const SPARSE: u64 = 64;
 /// Largest base slice of the core's configuration, in ns.
 const BASE_SLICE_NS: u64 = 2_800_000;
 /// Kicks that a waiting task may need: the CPU that is kicked for it may find a task of its own

@@ -17,6 +17,16 @@ pub enum Fault {
     SkipCharge,
     /// A CPU gets a task that runs on another.
     RunTwice,
+    /// A CPU with waiting tasks picks none.
+    PickNothing,
+    /// A CPU pulls a task that runs on another.
+    PullRunning,
+    /// Groups count one task too many.
+    MiscountGroup,
+    /// Groups report a nanosecond too much.
+    MisreportUsage,
+    /// The scheduler panics at a pick.
+    Panic,
     /// Idle CPUs never pull, and all tasks start on CPU 0.
     NeverPull,
     /// Weights are taken to be 100, whatever they are.
@@ -57,6 +67,10 @@ impl<S> Faulty<S> {
         }
         self.countdown -= 1;
         self.countdown == 0
+    }
+
+    fn any_running(&self) -> Option<usize> {
+        self.running.iter().flatten().next().map(|&(task, _)| task)
     }
 
     fn altered(&self, spec: &TaskSpec) -> TaskSpec {
@@ -132,9 +146,12 @@ impl<S: Scheduler> Scheduler for Faulty<S> {
     }
 
     fn pick(&mut self, cpu: usize, now: u64) -> Option<Pick> {
+        assert!(!self.strikes(Fault::Panic), "the fault that was asked for");
+        if self.inner.nr_running(cpu) > 0 && self.strikes(Fault::PickNothing) {
+            return None;
+        }
         let mut pick = self.inner.pick(cpu, now);
-        let elsewhere = self.running.iter().flatten().next().map(|&(task, _)| task);
-        if let (Some(pick), Some(task)) = (&mut pick, elsewhere)
+        if let (Some(pick), Some(task)) = (&mut pick, self.any_running())
             && self.strikes(Fault::RunTwice)
         {
             pick.task = task;
@@ -167,6 +184,10 @@ impl<S: Scheduler> Scheduler for Faulty<S> {
         if self.fault == Fault::NeverPull {
             return None;
         }
+        let running = self.any_running();
+        if running.is_some() && self.strikes(Fault::PullRunning) {
+            return running;
+        }
         self.inner.pull(cpu, now, random)
     }
 
@@ -179,11 +200,13 @@ impl<S: Scheduler> Scheduler for Faulty<S> {
     }
 
     fn group_nr_running(&self, group: Option<usize>) -> usize {
-        self.inner.group_nr_running(group)
+        let wrong = usize::from(self.fault == Fault::MiscountGroup);
+        self.inner.group_nr_running(group) + wrong
     }
 
     fn group_usage_ns(&self, group: Option<usize>) -> u64 {
-        self.inner.group_usage_ns(group)
+        let wrong = u64::from(self.fault == Fault::MisreportUsage);
+        self.inner.group_usage_ns(group) + wrong
     }
 
     fn is_consistent(&self, task: usize, place: Place) -> bool {

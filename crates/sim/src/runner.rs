@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_right_but_unfair_scheduler_passes_all_but_the_judge() {
-        for seed in 0..20 {
+        for seed in 0..12 {
             if let Err(failure) = naive(seed, Bounds::UNJUDGED) {
                 panic!("seed {seed}: {failure}");
             }
@@ -154,11 +154,11 @@ mod tests {
             group_percent: 1.0,
             ..Bounds::UNJUDGED
         };
-        let unfair = (0..20).filter(|&seed| {
+        let unfair = (0..12).filter(|&seed| {
             let failed = naive(seed, tight).err();
             failed.is_some_and(|f| matches!(f.violation, Violation::Lag { .. }))
         });
-        assert!(unfair.count() >= 5);
+        assert!(unfair.count() >= 3);
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn random_histories_break_no_promise() {
 
 fn measure(name: &str, cpus: u32, kind: Kind) -> Report {
     let case = Case::find(name).expect("the case exists");
-    let history = case.history(cpus, kind, 200 * MS, 1_500 * MS);
+    let history = case.history(cpus, kind, 200 * MS, 1_200 * MS);
     let sched = CorePort::new(cpus as usize);
     runner::run(history, sched, Bounds::UNJUDGED, false)
         .unwrap_or_else(|failure| panic!("{name} on {cpus} CPUs: {failure}"))

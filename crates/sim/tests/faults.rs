@@ -38,9 +38,9 @@ fn kind<S: Scheduler>(
     result.err().map(|failure| failure.violation.kind())
 }
 
-/// Faults that strike once, with the checkers that may notice; the core's own assertions
+/// Faults in the bookkeeping, with the checkers that may notice; the core's own assertions
 /// ("panic") come first for some.
-const STRUCTURAL: [(Fault, &[&str]); 6] = [
+const STRUCTURAL: [(Fault, &[&str]); 11] = [
     (Fault::DropWakeup, &["wrong-count", "wrong-state", "lost"]),
     (
         Fault::DoubleEnqueue,
@@ -49,6 +49,11 @@ const STRUCTURAL: [(Fault, &[&str]); 6] = [
     (Fault::LoseYielded, &["wrong-count", "wrong-state", "lost"]),
     (Fault::SkipCharge, &["wrong-charge"]),
     (Fault::RunTwice, &["wrong-pick"]),
+    (Fault::PickNothing, &["lost"]),
+    (Fault::PullRunning, &["wrong-pull"]),
+    (Fault::MiscountGroup, &["wrong-group-count"]),
+    (Fault::MisreportUsage, &["wrong-charge"]),
+    (Fault::Panic, &["panic"]),
     (Fault::NeverPull, &["idle-while-waiting"]),
 ];
 

@@ -110,7 +110,7 @@ impl Machine {
             arena: VecArena::new(),
             tasks: Vec::new(),
             cpus: (0..cpus).map(idle).collect(),
-            wakes: BinaryHeap::new(),
+            wakes: BinaryHeap::with_capacity(1024),
             rng: Rng(seed),
             migrations: 0,
             switches: 0,

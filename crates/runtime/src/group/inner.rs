@@ -96,8 +96,8 @@ impl GroupInner {
         self.is_removed.load(Ordering::SeqCst)
     }
 
-    pub(super) fn set_removed(&self, is_removed: bool) {
-        self.is_removed.store(is_removed, Ordering::SeqCst);
+    pub(super) fn set_removed(&self) {
+        self.is_removed.store(true, Ordering::SeqCst);
     }
 
     /// Returns this group, or its nearest ancestor that was not removed.

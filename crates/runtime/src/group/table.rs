@@ -205,12 +205,15 @@ impl Shared {
             return Err(Group::removed_error(inner));
         }
         let children = tree.children.get(&inner.id).map_or(0, BTreeMap::len);
-        // New tasks go to the parent from here on; the count below waits for insertions under way,
-        // shard by shard.
-        inner.set_removed(true);
-        let tasks = self.owned.count_tasks(inner);
-        if children > 0 || (tasks > 0 && !moves_tasks) {
-            inner.set_removed(false);
+        let (tasks, is_busy) = self.owned.with_count(inner, |tasks| {
+            let is_busy = children > 0 || (tasks > 0 && !moves_tasks);
+            if !is_busy {
+                // New tasks go to the parent from here on.
+                inner.set_removed();
+            }
+            (tasks, is_busy)
+        });
+        if is_busy {
             let path = inner.path();
             return Err(Error::new(Kind::Busy {
                 path,
@@ -244,13 +247,17 @@ impl Shared {
     }
 
     fn try_bury(&self, tree: &mut Tree, inner: &Arc<GroupInner>) -> bool {
-        if self.owned.count_tasks(inner) > 0 {
+        if self.owned.with_count(inner, |tasks| tasks > 0) {
             return false;
         }
         for queue in &self.queues {
             let mut queue = queue.lock();
             queue.publish(&mut TaskArena, clock::now_ns());
-            if queue.detach(inner.id).is_err() {
+            // A queue that let go of it at an earlier attempt no longer knows it.
+            if queue
+                .detach(inner.id)
+                .is_err_and(|error| !error.is_removed())
+            {
                 return false;
             }
         }

@@ -13,14 +13,18 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime as tokio_rt;
 
 use crate::clock;
+use crate::context;
+use crate::task::outcome::forget_payload;
 
 /// Who drives Tokio's I/O and timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,6 +53,8 @@ pub(crate) struct Driver {
     /// Wakes whoever sits in the seat.
     waker: Waker,
     last_turn_ns: AtomicU64,
+    /// Tokio's driver is gone, see [`Driver::give_up`].
+    is_broken: AtomicBool,
 }
 
 impl Driver {
@@ -61,13 +67,14 @@ impl Driver {
             builder.enable_all();
         }
         let runtime = builder.build()?;
-        let waker = runtime.block_on(poll_fn(|cx| Poll::Ready(cx.waker().clone())));
+        let waker = waker_of(&runtime)?;
         Ok(Self {
             mode,
             handle: runtime.handle().clone(),
             seat: Mutex::new(Some(runtime)),
             waker,
             last_turn_ns: AtomicU64::new(clock::now_ns()),
+            is_broken: AtomicBool::new(false),
         })
     }
 
@@ -98,12 +105,23 @@ impl Driver {
         if self.mode != Io::Shared {
             return None;
         }
-        self.seat.try_lock().filter(|seat| seat.is_some())
+        let seat = self.seat.try_lock().filter(|seat| seat.is_some())?;
+        (!self.is_broken.load(Ordering::Relaxed)).then_some(seat)
     }
 
     /// Returns whether workers may sit in the seat and nobody does.
     pub(crate) fn is_seat_free(&self) -> bool {
-        self.mode == Io::Shared && !self.seat.is_locked()
+        self.mode == Io::Shared
+            && !self.seat.is_locked()
+            && !self.is_broken.load(Ordering::Relaxed)
+    }
+
+    /// Nobody sits in the seat from now on, because a waker panicked there: Tokio's driver does not
+    /// survive that, and each further turn would panic at once.
+    #[cold]
+    pub(crate) fn give_up(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
+        tracing::error!("a waker panicked in the I/O driver, which has ended");
     }
 
     /// Handles the events that are there, without waiting.
@@ -157,12 +175,17 @@ impl Driver {
     /// Sits in the seat until `is_over` is set and [`Driver::wake`] called: the body of the
     /// companion thread.
     pub(crate) fn drive(&self, is_over: &AtomicBool) {
+        context::set_companion();
         while !is_over.load(Ordering::SeqCst) {
             let seat = self.seat.lock();
             if seat.is_none() {
                 return;
             }
-            self.wait(&seat, || is_over.load(Ordering::SeqCst));
+            let wait = AssertUnwindSafe(|| self.wait(&seat, || is_over.load(Ordering::SeqCst)));
+            if let Err(payload) = catch_unwind(wait) {
+                forget_payload(payload);
+                return self.give_up();
+            }
         }
     }
 
@@ -185,4 +208,26 @@ impl Driver {
             runtime.shutdown_background();
         }
     }
+}
+
+impl Drop for Driver {
+    /// Nobody waits for what is left behind: this may happen on any thread, also inside a runtime.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.seat.get_mut().take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Returns the waker of whoever blocks on `runtime`.
+fn waker_of(runtime: &tokio_rt::Runtime) -> io::Result<Waker> {
+    let enter = || runtime.block_on(poll_fn(|cx| Poll::Ready(cx.waker().clone())));
+    if tokio_rt::Handle::try_current().is_err() {
+        return Ok(enter());
+    }
+    // Inside a runtime only another thread may do this.
+    thread::scope(|scope| {
+        let entered = thread::Builder::new().spawn_scoped(scope, enter)?.join();
+        entered.map_err(|_| io::Error::other("Tokio's runtime could not be entered"))
+    })
 }

@@ -109,6 +109,7 @@ impl<F> Drop for TaskFuture<F> {
         if let Some(payload) = self.retire() {
             forget_payload(payload);
         }
+        crate::context::forget_task(self.meta());
         super::owned::remove(self.meta());
         self.meta().release_itself();
     }

@@ -12,6 +12,7 @@
 
 use std::cell::UnsafeCell;
 use std::ptr;
+use std::sync::atomic::Ordering;
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -127,14 +128,13 @@ impl OwnedTasks {
         meta.group.set(group);
     }
 
-    /// Counts the unfinished tasks of a group. Insertions that began before the call are seen,
-    /// shard by shard.
-    pub(crate) fn count_tasks(&self, group: &GroupInner) -> u64 {
-        let counts = self.shards.iter().enumerate().map(|(index, shard)| {
-            let _shard = shard.lock();
-            group.count(index)
-        });
-        counts.sum()
+    /// Counts the unfinished tasks of a group and passes the count on while every shard is locked,
+    /// so that no task enters or leaves meanwhile.
+    pub(crate) fn with_count<R>(&self, group: &GroupInner, decide: impl FnOnce(u64) -> R) -> R {
+        // Nobody else holds the locks of two shards.
+        let _shards: Vec<_> = self.shards.iter().map(|shard| shard.lock()).collect();
+        let counts = (0..self.shards.len()).map(|shard| group.count(shard));
+        decide(counts.sum())
     }
 
     /// Returns the number of unfinished tasks.
@@ -168,5 +168,10 @@ impl OwnedTasks {
 
 /// Unlinks a task from its runtime's list, if it is in it.
 pub(crate) fn remove(meta: &Meta) {
-    meta.shared_ref().owned.remove(meta);
+    let shared = meta.shared_ref();
+    shared.owned.remove(meta);
+    if shared.life.is_abandoned.load(Ordering::SeqCst) {
+        // The task's runtime may be gone after this.
+        drop(shared.let_go());
+    }
 }

@@ -228,8 +228,13 @@ impl Worker {
             let mut rq = self.queue().lock();
             if rq.turn_goes_on() {
                 self.put_yielded(&mut rq, yielded, self.current.now_ns.get());
-                let picked = rq.pick_next(&mut TaskArena, self.current.now_ns.get());
-                return picked.map(|picked| picked.key.into_runnable());
+                let picked = rq.pick_next(&mut TaskArena, self.current.now_ns.get())?;
+                drop(rq);
+                // The charge for the switch may have ended the turn.
+                if picked.group != self.current.id.get() {
+                    return Some(self.open(picked, clock::now_ns()));
+                }
+                return Some(picked.key.into_runnable());
             }
         }
         self.yielded.set(Some(yielded));
@@ -276,7 +281,7 @@ impl Worker {
         drop(rq);
         let Some(picked) = picked else {
             self.current.end_stretch();
-            return None;
+            return self.take_left_over(now_ns);
         };
         let runnable = self.open(picked, now_ns);
         if others_wait && self.shared.idle.has_parked() {
@@ -351,6 +356,15 @@ impl Worker {
                 Steal::Retry => {}
             }
         }
+    }
+
+    /// Takes over what lies in another worker's plain queue since before groups came into use; that
+    /// worker may be in a long poll.
+    #[cold]
+    fn take_left_over(&self, now_ns: u64) -> Option<Runnable> {
+        let runnable = self.steal()?;
+        self.shared.enqueue_any(runnable, self.index, now_ns);
+        self.next_through_queue()
     }
 
     /// Asks the CPU that is furthest ahead for a task.
@@ -452,7 +466,9 @@ fn leave_fair_task_slow(meta: &Meta, has_ended: bool) {
 fn needs_update(runnable: &Runnable) -> bool {
     let meta = runnable.metadata();
     let group = meta.group_ref();
-    group.is_removed() || TaskRef::new(meta).entity().params() != group.task_params()
+    let entity = TaskRef::new(meta).entity();
+    // A task that was spawned into a removed group is in its parent, but does not know it yet.
+    group.is_removed() || entity.group() != group.id || entity.params() != group.task_params()
 }
 
 /// Queues a task in a run queue whose lock is held. Not for tasks of fair order that may be delayed

@@ -31,6 +31,7 @@ use crate::bell::Bell;
 use crate::context;
 use crate::shared::{Remote, Shared};
 use crate::task::Runnable;
+use crate::task::outcome::forget_payload;
 pub(crate) use grouped::{CpuQueue, TaskArena, leave_fair_task};
 use maintenance::Maintenance;
 
@@ -52,7 +53,6 @@ enum Exit {
 /// Its cells belong to the thread that carries it, which is the one whose `context::WORKER` points
 /// to it. Everything that other threads touch is in [`Remote`] or in [`Shared`].
 pub(crate) struct Worker {
-    pub(crate) shared: Arc<Shared>,
     pub(crate) index: usize,
     deque: Deque<Runnable>,
     parker: Parker,
@@ -62,8 +62,11 @@ pub(crate) struct Worker {
     from_driver: RefCell<Vec<Runnable>>,
     is_driving: Cell<bool>,
     is_searching: Cell<bool>,
+    linger: park::Linger,
     maintenance: Maintenance,
     current: grouped::Current,
+    /// Dropped last: tasks refer to it until they are dropped.
+    pub(crate) shared: Arc<Shared>,
 }
 
 // SAFETY: a worker is passed from thread to thread as a whole; only the thread that carries it
@@ -75,12 +78,16 @@ unsafe impl Send for Worker {}
 #[allow(unsafe_code)]
 unsafe impl Sync for Worker {}
 
-/// Ends the count of a worker when its last carrier leaves, however it leaves.
-struct Ended<'a>(&'a Shared);
+/// Takes a worker off this thread, and out of the count of workers, when its last carrier leaves,
+/// however it leaves.
+struct Ended<'a>(&'a Worker);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        self.0.life.worker_ended();
+        if context::is_worker(self.0) {
+            context::set_worker(std::ptr::null());
+            self.0.shared.life.worker_ended();
+        }
     }
 }
 
@@ -108,7 +115,6 @@ impl Seed {
 impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, index: usize, seed: Seed) -> Arc<Self> {
         Arc::new(Self {
-            shared,
             index,
             deque: seed.deque,
             parker: seed.parker,
@@ -116,8 +122,10 @@ impl Worker {
             from_driver: RefCell::new(Vec::new()),
             is_driving: Cell::new(false),
             is_searching: Cell::new(false),
+            linger: park::Linger::default(),
             maintenance: Maintenance::default(),
             current: grouped::Current::default(),
+            shared,
         })
     }
 
@@ -145,9 +153,13 @@ impl Worker {
                         self.park();
                     }
                 }
-                Err(_) if !context::is_worker(self) => return,
-                Err(_) => {
-                    tracing::error!("a worker caught a panic that is not a task's; it goes on")
+                Err(payload) => {
+                    forget_payload(payload);
+                    context::leave_task();
+                    if !context::is_worker(self) {
+                        return;
+                    }
+                    tracing::error!("a worker caught a panic that is not a task's; it goes on");
                 }
             }
         }
@@ -197,6 +209,14 @@ impl Worker {
         context::restore_task(before);
     }
 
+    /// Becomes one of those who look for work, unless enough do so already.
+    fn start_search(&self) -> bool {
+        if !self.is_searching.get() && self.shared.idle.try_search() {
+            self.is_searching.set(true);
+        }
+        self.is_searching.get()
+    }
+
     #[cold]
     fn found_work(&self) {
         self.is_searching.set(false);
@@ -238,8 +258,9 @@ impl Worker {
         self.is_driving.set(true);
         let outcome = catch_unwind(AssertUnwindSafe(work));
         self.is_driving.set(false);
-        if outcome.is_err() {
-            tracing::error!("a waker panicked in the I/O driver");
+        if let Err(payload) = outcome {
+            forget_payload(payload);
+            self.shared.driver.give_up();
         }
     }
 
@@ -259,14 +280,8 @@ impl Worker {
 /// Carries a worker on this thread until the runtime ends or another thread takes over.
 pub(crate) fn carry(worker: Arc<Worker>) {
     context::set_worker(Arc::as_ptr(&worker));
-    let ended = Ended(&worker.shared);
+    let _ended = Ended(&worker);
     worker.run();
-    if context::is_worker(&worker) {
-        context::set_worker(std::ptr::null());
-        drop(ended);
-    } else {
-        std::mem::forget(ended);
-    }
 }
 
 /// Queues a task that is ready; the schedule function of every task that workers run.
@@ -292,18 +307,29 @@ pub(crate) fn schedule(runnable: Runnable, is_yield: bool) {
 fn schedule_from_outside(runnable: Runnable) {
     let shared = runnable.metadata().shared_arc();
     shared.inject(runnable);
+    // Ordered after the push by the fence in `notify_one`; pairs with `Runtime::shutdown`.
+    if shared.life.is_abandoned.load(Ordering::SeqCst) {
+        shared.drop_queued_tasks();
+    }
 }
 
 /// Runs `f`, which may block this thread; the worker goes to another thread first, so that its
 /// tasks go on.
 ///
-/// Without a worker on this thread, or when no thread can be started, `f` simply runs.
+/// Without a worker on this thread, or when no thread can be started, or in the I/O driver (that is
+/// in a task of Tokio's, or in a waker), `f` simply runs.
 pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
-    context::with_worker(|worker| {
-        if let Some(worker) = worker {
+    let is_driving = context::with_worker(|worker| match worker {
+        Some(worker) if worker.is_driving.get() => true,
+        Some(worker) => {
             worker.hand_off();
+            false
         }
+        None => context::is_companion(),
     });
+    if is_driving {
+        return f();
+    }
     tokio::task::block_in_place(f)
 }
 

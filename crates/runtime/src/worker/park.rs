@@ -14,6 +14,7 @@
 //! was parked it sleeps without a limit: an idle process has no timer. Whoever wakes first after
 //! that sends it on watch again.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -25,19 +26,55 @@ use crate::task::Runnable;
 const ROUND: Duration = Duration::from_millis(1);
 /// After how many rounds without anybody running a sentry sleeps for good.
 const QUIET_ROUNDS: u32 = 16;
-/// How often a worker looks for work again before it parks.
-const SPINS: u32 = 2;
+/// Least and most looks at the queues by a worker that lingers before it sleeps; a look takes some
+/// 30 ns.
+const LINGER: std::ops::RangeInclusive<u32> = 8..=512;
+
+/// How long a worker lingers before it sleeps.
+///
+/// Waking a worker costs the one who wakes it some microseconds. So a worker that was woken by
+/// another one, ran out of work and might soon be woken again looks on for a moment; as it counts as
+/// searching, nobody wakes anybody meanwhile. It lingers longer after it found something that way,
+/// and shorter after it did not. A worker that was woken by I/O does not linger.
+pub(super) struct Linger {
+    looks: Cell<u32>,
+    is_worthwhile: Cell<bool>,
+}
+
+impl Default for Linger {
+    fn default() -> Self {
+        Self {
+            looks: Cell::new(128),
+            is_worthwhile: Cell::new(false),
+        }
+    }
+}
+
+impl Linger {
+    /// Looks for a while; true when there is work.
+    fn look(&self, has_work: impl Fn() -> bool) -> bool {
+        let looks = self.looks.get();
+        for _ in 0..looks {
+            if has_work() {
+                self.looks.set((looks * 2).min(*LINGER.end()));
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        self.looks.set((looks / 2).max(*LINGER.start()));
+        false
+    }
+}
 
 impl Worker {
     /// Sleeps until there is work, or a reason to look for it.
     pub(super) fn park(&self) {
-        for _ in 0..SPINS {
-            std::hint::spin_loop();
-            if self.shared.has_work() {
+        let shared = &self.shared;
+        if self.linger.is_worthwhile.get() && self.start_search() {
+            if self.linger.look(|| shared.has_work()) {
                 return;
             }
         }
-        let shared = &self.shared;
         shared
             .idle
             .park(self.index, self.is_searching.replace(false));
@@ -61,8 +98,9 @@ impl Worker {
 
     /// Leaves the list of sleepers, as a searching worker if somebody took it off.
     fn leave_list(&self) {
-        self.is_searching
-            .set(self.shared.idle.unpark(self.index) == Woken::Notified);
+        let is_notified = self.shared.idle.unpark(self.index) == Woken::Notified;
+        self.is_searching.set(is_notified);
+        self.linger.is_worthwhile.set(is_notified);
         self.remote().bell.answer();
     }
 

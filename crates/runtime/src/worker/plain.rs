@@ -71,11 +71,8 @@ impl Worker {
         if let Some(runnable) = self.take_batch() {
             return Some(runnable);
         }
-        if !self.is_searching.get() {
-            if !self.shared.idle.try_search() {
-                return None;
-            }
-            self.is_searching.set(true);
+        if !self.start_search() {
+            return None;
         }
         self.steal().or_else(|| self.take_batch())
     }
