@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     },
     #[error("group {path}: was removed")]
     Removed { path: String },
-    #[error("group /: the root group cannot be removed")]
+    #[error("group /: the root group has no weight, and cannot be removed")]
     Root,
     #[error("there is no evenkeel runtime on this thread")]
     NoRuntime,
@@ -84,7 +84,8 @@ impl Error {
         matches!(*self.0, Kind::Removed { .. })
     }
 
-    /// Returns whether the call was refused because it would remove the root group.
+    /// Returns whether the call was refused because it would remove the root group, or give it a
+    /// weight.
     #[must_use]
     pub fn is_root(&self) -> bool {
         matches!(*self.0, Kind::Root)

@@ -111,9 +111,7 @@ impl Driver {
 
     /// Returns whether workers may sit in the seat and nobody does.
     pub(crate) fn is_seat_free(&self) -> bool {
-        self.mode == Io::Shared
-            && !self.seat.is_locked()
-            && !self.is_broken.load(Ordering::Relaxed)
+        self.mode == Io::Shared && !self.seat.is_locked() && !self.is_broken.load(Ordering::Relaxed)
     }
 
     /// Nobody sits in the seat from now on, because a waker panicked there: Tokio's driver does not

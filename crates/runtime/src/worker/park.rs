@@ -26,16 +26,17 @@ use crate::task::Runnable;
 const ROUND: Duration = Duration::from_millis(1);
 /// After how many rounds without anybody running a sentry sleeps for good.
 const QUIET_ROUNDS: u32 = 16;
-/// Least and most looks at the queues by a worker that lingers before it sleeps; a look takes some
-/// 30 ns.
-const LINGER: std::ops::RangeInclusive<u32> = 8..=512;
+/// Least and most looks at the queues by a worker that lingers before it sleeps. Between two looks it
+/// offers its CPU to other threads, so a look takes about half a microsecond, or none of ours.
+const LINGER: std::ops::RangeInclusive<u32> = 4..=128;
 
 /// How long a worker lingers before it sleeps.
 ///
-/// Waking a worker costs the one who wakes it some microseconds. So a worker that was woken by
-/// another one, ran out of work and might soon be woken again looks on for a moment; as it counts as
-/// searching, nobody wakes anybody meanwhile. It lingers longer after it found something that way,
-/// and shorter after it did not. A worker that was woken by I/O does not linger.
+/// To wake a worker costs the one who wakes it some microseconds, and on a CPU that sleeps (a virtual
+/// one above all) it takes tens of them. So a worker that was woken by another thread, ran out of
+/// work and might soon be woken again looks on for a moment; as it counts as searching, nobody wakes
+/// anybody meanwhile. It lingers longer after it found something that way, and shorter after it did
+/// not. A worker that was woken by I/O does not linger.
 pub(super) struct Linger {
     looks: Cell<u32>,
     is_worthwhile: Cell<bool>,
@@ -44,7 +45,7 @@ pub(super) struct Linger {
 impl Default for Linger {
     fn default() -> Self {
         Self {
-            looks: Cell::new(128),
+            looks: Cell::new(16),
             is_worthwhile: Cell::new(false),
         }
     }
@@ -59,7 +60,7 @@ impl Linger {
                 self.looks.set((looks * 2).min(*LINGER.end()));
                 return true;
             }
-            std::hint::spin_loop();
+            std::thread::yield_now();
         }
         self.looks.set((looks / 2).max(*LINGER.start()));
         false
