@@ -74,9 +74,9 @@ pub(crate) fn restore_task(before: Before) {
     TASK.with(|cell| cell.set(before.0));
 }
 
-/// Says that this thread polls no task, because `meta`'s has ended; nothing happens when another one
-/// is being polled. After this its group and its cell may go while the thread still runs code of
-/// others: the destructor of the output, the waker of whoever awaits it.
+/// Says that this thread polls no task, because `meta`'s has ended; nothing happens when another
+/// one is being polled. After this its group and its cell may go while the thread still runs code
+/// of others: the destructor of the output, the waker of whoever awaits it.
 pub(crate) fn forget_task(meta: &Meta) {
     if is_current_meta(meta) {
         TASK.with(|cell| cell.set(ptr::null()));

@@ -267,3 +267,18 @@ fn without_io_timers_say_so_and_tasks_run() {
         );
     assert!(rt.block_on(nested).unwrap());
 }
+
+#[test]
+fn a_child_does_not_wait_for_the_end_of_its_parents_poll() {
+    for workers in [2, 3] {
+        for rt in runtimes(workers) {
+            let parent = rt.spawn(async {
+                let (done, is_done) = std::sync::mpsc::channel();
+                evenkeel::spawn(async move { done.send(6).unwrap() });
+                // The poll ends only when the child has run, on another worker.
+                is_done.recv().unwrap()
+            });
+            assert_eq!(rt.block_on(parent).unwrap(), 6);
+        }
+    }
+}

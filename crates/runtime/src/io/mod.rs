@@ -122,6 +122,11 @@ impl Driver {
         tracing::error!("a waker panicked in the I/O driver, which has ended");
     }
 
+    /// Returns whether the driver has ended, see [`Driver::give_up`].
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed)
+    }
+
     /// Handles the events that are there, without waiting.
     pub(crate) fn turn(&self, seat: &Seat<'_>) {
         let Some(runtime) = seat.as_ref() else {
@@ -140,19 +145,30 @@ impl Driver {
         self.note_turn(clock::now_ns());
     }
 
-    /// Waits for events, until one has woken a task or [`Driver::wake`] was called; not at all when
-    /// `is_called` says so.
-    pub(crate) fn wait(&self, seat: &Seat<'_>, is_called: impl Fn() -> bool) {
+    /// Waits for events, until one has woken a task, [`Driver::wake`] was called, or `limit` is
+    /// over; not at all when `is_called` says so.
+    pub(crate) fn wait(
+        &self,
+        seat: &Seat<'_>,
+        is_called: impl Fn() -> bool,
+        limit: Option<Duration>,
+    ) {
         let Some(runtime) = seat.as_ref() else {
             return;
         };
         let mut is_first = true;
-        runtime.block_on(poll_fn(|_| {
+        let woken = poll_fn(|_| {
             if !std::mem::take(&mut is_first) || is_called() {
                 return Poll::Ready(());
             }
             Poll::Pending
-        }));
+        });
+        runtime.block_on(async {
+            match limit {
+                None => woken.await,
+                Some(limit) => drop(tokio::time::timeout(limit, woken).await),
+            }
+        });
         self.note_turn(clock::now_ns());
     }
 
@@ -179,7 +195,8 @@ impl Driver {
             if seat.is_none() {
                 return;
             }
-            let wait = AssertUnwindSafe(|| self.wait(&seat, || is_over.load(Ordering::SeqCst)));
+            let wait =
+                AssertUnwindSafe(|| self.wait(&seat, || is_over.load(Ordering::SeqCst), None));
             if let Err(payload) = catch_unwind(wait) {
                 forget_payload(payload);
                 return self.give_up();

@@ -63,6 +63,8 @@ pub(crate) struct Worker {
     is_driving: Cell<bool>,
     is_searching: Cell<bool>,
     linger: park::Linger,
+    /// For the sentry: how many polls each worker had begun at the last look.
+    seen_polls: RefCell<Vec<u32>>,
     maintenance: Maintenance,
     current: grouped::Current,
     /// Dropped last: tasks refer to it until they are dropped.
@@ -123,6 +125,7 @@ impl Worker {
             is_driving: Cell::new(false),
             is_searching: Cell::new(false),
             linger: park::Linger::default(),
+            seen_polls: RefCell::new(Vec::new()),
             maintenance: Maintenance::default(),
             current: grouped::Current::default(),
             shared,

@@ -5,12 +5,12 @@
 //!
 //! # The sentry
 //!
-//! Three things may go unnoticed while a worker is in a long poll and another one sleeps on its
-//! parker: nobody is in the I/O driver, a task waits in the busy worker's slot, or a push and a
-//! park crossed in a place that does without a fence. So while anybody runs, one of the workers
-//! asleep on their parkers is the *sentry*: it wakes every [`ROUND`], and if nobody turned the
-//! driver since its last round it takes the seat; if a slot still holds a task and its worker is
-//! still in the same poll it takes the task. After [`QUIET_ROUNDS`] rounds in which every worker
+//! Three things may go unnoticed while a worker is in a long poll and another one sleeps: nobody is
+//! in the I/O driver, a task waits in the busy worker's slot, or a push and a park crossed in a
+//! place that does without a fence. So while anybody runs, one of the sleepers, in the driver or on
+//! its parker, is the *sentry*: it wakes every [`ROUND`], and if nobody turned the driver since its
+//! last round it takes the seat; if a slot still holds a task and its worker is still in the same
+//! poll it takes the task. After [`QUIET_ROUNDS`] rounds in which every worker
 //! was parked it sleeps without a limit: an idle process has no timer. Whoever wakes first after
 //! that sends it on watch again.
 
@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use super::Worker;
 use crate::idle::Woken;
+use crate::io::Seat;
 use crate::task::Runnable;
 
 /// How long a sentry sleeps between two looks.
@@ -67,14 +68,28 @@ impl Linger {
     }
 }
 
+/// Where a worker sleeps.
+enum Bed<'a> {
+    Parker,
+    /// The I/O driver, whose seat it holds.
+    Driver(Seat<'a>),
+}
+
+/// Why a sentry left its post.
+enum Relief {
+    /// It was called, or found something to do.
+    Work,
+    /// Nobody ran for a while.
+    Quiet,
+}
+
 impl Worker {
     /// Sleeps until there is work, or a reason to look for it.
     pub(super) fn park(&self) {
         let shared = &self.shared;
-        if self.linger.is_worthwhile.get() && self.start_search() {
-            if self.linger.look(|| shared.has_work()) {
-                return;
-            }
+        let lingers = self.linger.is_worthwhile.get() && self.start_search();
+        if lingers && self.linger.look(|| shared.has_work()) {
+            return;
         }
         shared
             .idle
@@ -83,14 +98,13 @@ impl Worker {
             self.leave_list();
             return;
         }
-        if let Some(seat) = shared.driver.try_sit() {
-            let bell = &self.remote().bell;
-            bell.set_in_driver(true);
-            self.in_driver(|| shared.driver.wait(&seat, || bell.is_ringing()));
-            bell.set_in_driver(false);
-            drop(seat);
-        } else {
-            self.wait_on_parker();
+        match shared.driver.try_sit() {
+            Some(seat) => {
+                self.remote().bell.set_in_driver(true);
+                self.sleep(&Bed::Driver(seat));
+                self.remote().bell.set_in_driver(false);
+            }
+            None => self.sleep(&Bed::Parker),
         }
         self.leave_list();
         self.take_from_driver();
@@ -130,36 +144,56 @@ impl Worker {
         }
     }
 
-    fn wait_on_parker(&self) {
-        let is_notified = || self.remote().bell.is_ringing();
-        while !is_notified() {
-            if self.shared.has_sentry.swap(true, Ordering::SeqCst) {
-                self.parker.park();
-                // Without a notification this was a call to take over the watch.
+    /// Sleeps in `bed`: as the sentry if somebody runs and nobody watches, else until called.
+    fn sleep(&self, bed: &Bed<'_>) {
+        let shared = &self.shared;
+        while !self.is_called(bed) {
+            if shared.idle.all_parked() || shared.has_sentry.swap(true, Ordering::SeqCst) {
+                self.doze(bed, None);
+                // Without a call this was a request to take over the watch.
                 continue;
             }
-            let relieved = self.watch(&is_notified);
-            self.shared.has_sentry.store(false, Ordering::SeqCst);
-            match relieved {
-                Relief::Work => return,
-                // Whoever woke up since then saw a sentry on watch, and did not post one.
-                Relief::Quiet if self.shared.idle.all_parked() && !is_notified() => {
-                    self.parker.park();
-                }
-                Relief::Quiet => {}
+            let relieved = self.watch(bed);
+            shared.has_sentry.store(false, Ordering::SeqCst);
+            if matches!(relieved, Relief::Work) {
+                return;
             }
+            // All is quiet. Whoever woke up since then saw a sentry on watch, and did not post one,
+            // which the loop's condition notices.
+        }
+    }
+
+    /// Returns whether this worker was called, has brought tasks from the driver, or should leave the
+    /// driver because that has ended.
+    fn is_called(&self, bed: &Bed<'_>) -> bool {
+        self.remote().bell.is_ringing()
+            || !self.from_driver.borrow().is_empty()
+            || (matches!(bed, Bed::Driver(_)) && self.shared.driver.is_broken())
+    }
+
+    /// Sleeps once, for `limit` at the most.
+    fn doze(&self, bed: &Bed<'_>, limit: Option<Duration>) {
+        match (bed, limit) {
+            (Bed::Parker, None) => self.parker.park(),
+            (Bed::Parker, Some(limit)) => self.parker.park_timeout(limit),
+            (Bed::Driver(seat), limit) => self.in_driver(|| {
+                let bell = &self.remote().bell;
+                self.shared.driver.wait(seat, || bell.is_ringing(), limit);
+            }),
         }
     }
 
     /// Stands sentry until called, or there is something to do, or all is quiet.
-    fn watch(&self, is_notified: &impl Fn() -> bool) -> Relief {
+    fn watch(&self, bed: &Bed<'_>) -> Relief {
         let shared = &self.shared;
+        let mut seen = self.seen_polls.borrow_mut();
         let mut turned_ns = shared.driver.last_turn_ns();
-        let mut seen: Vec<u32> = self.poll_counts().collect();
         let mut quiet = 0;
         while quiet < QUIET_ROUNDS {
-            self.parker.park_timeout(ROUND);
-            if is_notified() || shared.has_work() {
+            seen.clear();
+            seen.extend(self.poll_counts());
+            self.doze(bed, Some(ROUND));
+            if self.is_called(bed) || shared.has_work() {
                 return Relief::Work;
             }
             if shared.idle.all_parked() {
@@ -176,8 +210,6 @@ impl Worker {
                 return Relief::Work;
             }
             turned_ns = last_ns;
-            seen.clear();
-            seen.extend(self.poll_counts());
         }
         Relief::Quiet
     }
@@ -202,15 +234,10 @@ impl Worker {
             return;
         }
         if let Some(sleeper) = shared.idle.peek_sleeper() {
+            // Not a call: the bell does not ring. A sleeper in the driver is woken there, and one that is
+            // on its way from one bed to the other finds the parker's token.
+            shared.driver.wake();
             shared.remotes[sleeper].unparker.unpark();
         }
     }
-}
-
-/// Why a sentry left its post.
-enum Relief {
-    /// It was called, or found something to do.
-    Work,
-    /// Nobody ran for a while.
-    Quiet,
 }
