@@ -1,7 +1,7 @@
 //! The record of a group, which its tasks point to.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use evenkeel_core::{GroupId, GroupParams, Leaf, Order, TaskParams};
@@ -9,6 +9,13 @@ use parking_lot::Mutex;
 
 use super::params;
 use super::stat::PollTimes;
+
+/// Returns a version that no group has had. (They repeat after 2³² changes of groups, which a task
+/// would have to sleep through exactly to be mistaken.)
+fn next_version() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// A group as its tasks and the workers see it.
 pub(crate) struct GroupInner {
@@ -20,6 +27,7 @@ pub(crate) struct GroupInner {
     weight: AtomicU64,
     /// Task settings, see `params::pack`.
     task: AtomicU64,
+    version: AtomicU32,
     is_removed: AtomicBool,
     /// CPU time of child groups that were removed, in ns.
     pub(super) inherited_ns: AtomicU64,
@@ -47,6 +55,7 @@ impl GroupInner {
             is_fair_order: params.order == Order::Fair,
             weight: AtomicU64::new(u64::from(params.weight)),
             task: AtomicU64::new(params::pack(params.task)),
+            version: AtomicU32::new(next_version()),
             is_removed: AtomicBool::new(false),
             inherited_ns: AtomicU64::new(0),
             counts: (0..shards).map(|_| Default::default()).collect(),
@@ -89,6 +98,18 @@ impl GroupInner {
             .store(u64::from(params.weight), Ordering::Relaxed);
         self.task
             .store(params::pack(params.task), Ordering::Relaxed);
+        self.change_version();
+    }
+
+    /// Returns a number that no other group has, and that this one had never before it was last
+    /// changed or removed: a task that knows it knows its group and its settings.
+    #[inline]
+    pub(crate) fn version(&self) -> u32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    fn change_version(&self) {
+        self.version.store(next_version(), Ordering::Release);
     }
 
     #[inline]
@@ -98,6 +119,7 @@ impl GroupInner {
 
     pub(super) fn set_removed(&self) {
         self.is_removed.store(true, Ordering::SeqCst);
+        self.change_version();
     }
 
     /// Returns this group, or its nearest ancestor that was not removed.

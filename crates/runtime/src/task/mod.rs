@@ -13,7 +13,7 @@
 //!   `group` is re-pointed, under the shard's lock, by whoever holds the `Runnable` when the group
 //!   was removed.
 //! - `cell` is written once, when the task is made.
-//! - `was_queued`, `woken_ns` and `entity` belong to whoever holds the `Runnable`; while the task
+//! - `group_version`, `was_queued`, `woken_ns` and `entity` belong to whoever holds the `Runnable`; while the task
 //!   is queued, to the holder of that queue's lock.
 
 mod future;
@@ -74,6 +74,8 @@ pub(crate) struct Meta {
     pub(crate) shard: u32,
     /// Set once, by abort or shutdown.
     pub(crate) aborted: AtomicBool,
+    /// The version of the group that the entity knows, see [`GroupInner::version`].
+    group_version: Cell<u32>,
     /// It was in a run queue before.
     was_queued: Cell<bool>,
     /// The worker whose run queue it last left; a task of fair order may still be in the tree
@@ -120,6 +122,13 @@ impl Meta {
         // SAFETY: an unfinished task is counted in its group, and the table of groups keeps a group
         // that counts tasks.
         unsafe { &*self.group.get() }
+    }
+
+    /// Returns whether the entity may not know its group, or its group's settings, as they are now. For
+    /// whoever holds the `Runnable`.
+    #[inline]
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.group_version.get() != self.group_ref().version()
     }
 
     /// Returns `async-task`'s pointer to the cell.
@@ -212,6 +221,8 @@ impl TaskRef {
         let meta = self.meta();
         if self.entity().state() != TaskState::Delayed {
             let group = meta.group_ref();
+            // Before the settings: a change in between is then seen the next time.
+            meta.group_version.set(group.version());
             let entity = self.entity_mut();
             if entity.group() != group.id {
                 entity.set_group(group.id);
@@ -262,8 +273,10 @@ where
 {
     // SAFETY: the caller names a group of this runtime that it keeps alive: the current task's, the
     // root, or one it has a handle to.
-    let (id, params) = unsafe { ((*group).id, (*group).task_params()) };
-    let meta = Meta::new(shared, group, shard, Entity::new(id, params));
+    let group_ref = unsafe { &*group };
+    let version = group_ref.version();
+    let entity = Entity::new(group_ref.id, group_ref.task_params());
+    let meta = Meta::new(shared, group, shard, version, entity);
     // SAFETY: future and output are `Send + 'static`; `schedule` is a function without captures,
     // hence `Send + Sync + 'static`. The metadata borrowed by the wrapper lies in the same cell.
     let (runnable, task) = unsafe {
@@ -292,7 +305,7 @@ where
     T: Send + 'static,
 {
     let entity = Entity::new(GroupId::ROOT, TaskParams::default());
-    let meta = Meta::new(shared, group, 0, entity);
+    let meta = Meta::new(shared, group, 0, 0, entity);
     let mut work = Some(work);
     let future = std::future::poll_fn(move |_| {
         let work = work.take().expect("a blocking task is polled once");
@@ -315,6 +328,7 @@ impl Meta {
         shared: *const Shared,
         group: *const GroupInner,
         shard: u32,
+        group_version: u32,
         entity: Entity<TaskRef>,
     ) -> Self {
         Self {
@@ -325,6 +339,7 @@ impl Meta {
             shard,
             aborted: AtomicBool::new(false),
             was_queued: Cell::new(false),
+            group_version: Cell::new(group_version),
             home: AtomicU32::new(shard),
             woken_ns: Cell::new(0),
             entity: UnsafeCell::new(entity),

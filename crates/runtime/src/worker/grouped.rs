@@ -212,7 +212,7 @@ impl Worker {
         let Some(yielded) = self.yielded.take() else {
             let woken = slot.take()?;
             let key = TaskRef::new(woken.metadata());
-            if key.entity().group() != self.current.id.get() || needs_update(&woken) {
+            if key.entity().group() != self.current.id.get() || woken.metadata().is_outdated() {
                 self.current.polls_left.set(0);
                 // Nobody else puts, so the slot is free for it.
                 drop(slot.put(woken));
@@ -221,7 +221,7 @@ impl Worker {
             self.current.is_replaced.set(true);
             return Some(woken);
         };
-        if slot.is_empty() && !needs_update(&yielded) {
+        if slot.is_empty() && !yielded.metadata().is_outdated() {
             if self.queue().hints.nr_waiting() == 0 {
                 return Some(yielded);
             }
@@ -298,7 +298,9 @@ impl Worker {
         match yielded {
             None if is_open => rq.put_prev(&mut TaskArena, now_ns, Outcome::Blocked),
             None => {}
-            Some(task) if is_open && !needs_update(&task) => self.put_yielded(rq, task, now_ns),
+            Some(task) if is_open && !task.metadata().is_outdated() => {
+                self.put_yielded(rq, task, now_ns)
+            }
             Some(task) => {
                 if is_open {
                     rq.put_prev(&mut TaskArena, now_ns, Outcome::Blocked);
@@ -459,16 +461,6 @@ fn leave_fair_task_slow(meta: &Meta, has_ended: bool) {
             .lock()
             .put_prev(&mut TaskArena, now_ns, outcome);
     });
-}
-
-/// Returns whether a task's group was removed or changed the settings of its tasks.
-#[inline]
-fn needs_update(runnable: &Runnable) -> bool {
-    let meta = runnable.metadata();
-    let group = meta.group_ref();
-    let entity = TaskRef::new(meta).entity();
-    // A task that was spawned into a removed group is in its parent, but does not know it yet.
-    group.is_removed() || entity.group() != group.id || entity.params() != group.task_params()
 }
 
 /// Queues a task in a run queue whose lock is held. Not for tasks of fair order that may be delayed
