@@ -23,7 +23,11 @@
 //! What is left of the gains is [`bias`]: each fragment heeds a part of its group's lag, which
 //! matters for light groups with many fragments. Saturated-first order, the urgent steal and the
 //! separate packing pass were tried or left out without loss at 1, 2 and 7 CPUs. Lag that a
-//! group cannot use is forfeited in the same way in both: to its siblings first, then one level up.
+//! group cannot use is forfeited in both: to its siblings by weight, or one level up. Here it goes
+//! only to those that were due less than they could have used, and without regard to what they
+//! could use in the window: a group that waits for its turn and then has little to do forfeits
+//! much in one window, of which a capped sibling could not take its part. All lag together is
+//! always 0.
 //!
 //! # Own tasks beside subgroups
 //! The tasks of a group that also has children compete as an implicit child of weight 100 (where
@@ -31,8 +35,8 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::Relaxed;
 
+use crate::account::{Account, Observation, observe};
 use crate::config::Config;
 use crate::entity::TaskParams;
 use crate::error::{Error, Kind};
@@ -44,74 +48,8 @@ use crate::weight::{GROUP_WEIGHT_DEFAULT, GROUP_WEIGHT_RANGE, NICE_0_WEIGHT};
 /// Ticks without competition after which the coordinator rests.
 const QUIET_TICKS: u32 = 50;
 
-/// Share of an idle group's lag that is forfeited at a tick: 1/64.
-const IDLE_DECAY_SHIFT: u32 = 6;
-
 /// Published rates are left alone while they are right within 1/128.
 const RATE_TOLERANCE_SHIFT: u32 = 7;
-
-/// Positive lag that a group keeps although it already may run all its tasks, in ns.
-const SATURATED_LAG_NS: i64 = 2_000_000;
-
-/// What one reading of a leaf's slots says.
-#[derive(Clone, Copy, Debug, Default)]
-struct Observation {
-    /// S, cumulative.
-    charged: u64,
-    /// ∫ nr dt, cumulative.
-    runnable: u64,
-    nr: u64,
-    /// Σ U, and the weight that it is the servable part of.
-    units: u64,
-    weight: u64,
-    /// Σ_c l_c.
-    lag: i64,
-    /// Counts the times that a fragment became empty.
-    generation: u32,
-}
-
-/// The coordinator's account of one leaf group.
-#[derive(Debug, Default)]
-struct Account {
-    /// L, in ns.
-    lag: i64,
-    /// Total of due and of served ns, for statistics and checks.
-    clock: FluidClock,
-    last: Observation,
-    now: Observation,
-    /// S and R in the present window.
-    served: u64,
-    runnable: u64,
-    /// Whether a fragment was empty at some time in the window.
-    slept: bool,
-    /// Expected number of runnable tasks, × 2^32, and their mean weight.
-    tasks: u64,
-    unit_weight: u64,
-    due: u64,
-    rate: u64,
-}
-
-impl Account {
-    /// Returns the most lag that the group can be owed.
-    ///
-    /// More than a little cannot be repaid if it already may run all its tasks: it would have to
-    /// use more CPUs than it has tasks. And a group that slept had no more to do: as in EEVDF, it
-    /// keeps a slice and a tick, and gathers no hoard.
-    fn most_lag(&self, slice: i64, config: &Config) -> i64 {
-        let limit = config.lag_limit_ns as i64;
-        if self.slept {
-            limit.min(slice + i64::from(config.tick_ns))
-        } else if self.due >= self.runnable {
-            limit.min(SATURATED_LAG_NS)
-        } else {
-            limit
-        }
-    }
-
-    fn is_active(&self) -> bool {
-        self.runnable > 0 || self.now.nr > 0 || self.served > 0
-    }
-}
 
 /// A node of the hierarchy.
 #[derive(Debug)]
@@ -130,6 +68,8 @@ struct Node {
     rate: u64,
     /// Lag that children have forfeited (or, negative, were forgiven), for their siblings.
     pool: i64,
+    /// Whether a leaf in the subtree takes lag that others have forfeited.
+    takes: bool,
 }
 
 impl Node {
@@ -146,6 +86,7 @@ impl Node {
             due: 0,
             rate: 0,
             pool: 0,
+            takes: false,
         }
     }
 }
@@ -258,7 +199,7 @@ impl Domain {
         if node.leaf.as_ref().is_some_and(|leaf| leaf.nr_running() > 0) {
             return Err(Kind::Busy("it has runnable tasks").into());
         }
-        let lag = node.account.lag;
+        let lag = node.account.lag + node.pool;
         let siblings = &mut self.nodes[parent.index()];
         siblings.children.retain(|&child| child != id);
         siblings.pool += lag;
@@ -374,7 +315,7 @@ impl Domain {
         }
         self.collect_caps(window);
         self.divide(window);
-        self.settle();
+        self.settle(window);
         self.publish(now);
         self.reschedule(now)
     }
@@ -486,11 +427,7 @@ impl Domain {
         let cpus = self.cpus as u64;
         for &index in &self.order {
             let node = &mut self.nodes[index];
-            node.due_cap = node
-                .account
-                .runnable
-                .min(cpus * window)
-                .max(node.account.served);
+            node.due_cap = node.account.due_cap(cpus * window);
             node.rate_cap = node.account.tasks.min(cpus * RATE_ONE);
         }
         for &index in self.order.iter().rev() {
@@ -568,13 +505,11 @@ impl Domain {
     fn divide_due(&mut self, index: usize, window: u64) {
         let most = self.cpus as u64 * window;
         let account = &self.nodes[index].account;
-        let own_cap = account.runnable.min(most).max(account.served);
-        let pool = core::mem::take(&mut self.nodes[index].pool);
-        let amount = self.nodes[index].due as i64 + pool;
-        let (amount, mut rest) = (amount.max(0) as u64, amount.min(0));
+        let own_cap = account.due_cap(most);
+        let amount = self.nodes[index].due;
         self.claim(index, |child| child.due_cap, own_cap);
         self.nodes[index].account.due = 0;
-        rest += fill(amount, &mut self.claims) as i64;
+        fill(amount, &mut self.claims);
         for claim in &self.claims {
             let target = &mut self.nodes[claim.id as usize];
             if claim.id as usize == index {
@@ -588,12 +523,6 @@ impl Domain {
             if self.nodes[child].due_cap == 0 {
                 self.nodes[child].due = 0;
             }
-        }
-        // What nobody here can use (or what they still owe) goes one level up, for the next tick.
-        let limit = self.config.lag_limit_ns as i64;
-        if let Some(parent) = self.nodes[index].parent {
-            let pool = &mut self.nodes[parent.index()].pool;
-            *pool = (*pool + rest).clamp(-limit, limit);
         }
     }
 
@@ -615,32 +544,91 @@ impl Domain {
         }
     }
 
-    /// Brings each leaf's lag up to date and takes back what it cannot use.
-    fn settle(&mut self) {
-        let limit = self.config.lag_limit_ns as i64;
-        for &index in &self.order {
+    /// Brings each leaf's lag up to date, takes back what it cannot use, and gives that to others.
+    fn settle(&mut self, window: u64) {
+        let most = self.cpus as u64 * window;
+        for i in 0..self.order.len() {
+            let index = self.order[i];
             let node = &mut self.nodes[index];
-            let slice = i64::from(self.config.group_slice(node.params.task.slice_ns));
-            let account = &mut node.account;
-            let lag = account.lag + account.due as i64 - account.served as i64;
-            account.lag = if !account.is_active() {
-                lag.min(limit) - lag.min(limit) / (1 << IDLE_DECAY_SHIFT)
-            } else {
-                lag.clamp(-limit, account.most_lag(slice, &self.config))
-            };
-            let forfeited = lag - account.lag;
+            let slice = self.config.group_slice(node.params.task.slice_ns);
+            let forfeited = node.account.settle(slice.into(), most, &self.config);
+            node.takes = node.account.takes;
             // Siblings of a leaf are the children of its parent; beside its own children it is
             // one of them.
-            let has_children = !node.children.is_empty();
-            let among = if has_children {
-                Some(node.id)
-            } else {
-                node.parent
+            let among = match node.parent {
+                Some(parent) if node.children.is_empty() => parent.index(),
+                _ => index,
             };
-            if let Some(among) = among {
-                self.nodes[among.index()].pool += forfeited;
+            self.nodes[among].pool += forfeited;
+        }
+        for i in (0..self.order.len()).rev() {
+            self.pass_up(self.order[i]);
+        }
+        for i in 0..self.order.len() {
+            self.hand_down(self.order[i]);
+        }
+        debug_assert_eq!(
+            self.imbalance(),
+            0,
+            "lag is passed on, neither made nor lost"
+        );
+    }
+
+    /// Lets the parent pass on what nobody in this subtree can use.
+    fn pass_up(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        let Some(parent) = node.parent else { return };
+        let (takes, pool) = (node.takes, if node.takes { 0 } else { node.pool });
+        node.pool -= pool;
+        let parent = &mut self.nodes[parent.index()];
+        parent.takes |= takes;
+        parent.pool += pool;
+    }
+
+    /// Divides a node's pool by weight, and only by weight, among those who were due less than
+    /// they could have used. Caps do not apply: they limit the service that was due in the window,
+    /// and what is handed on here is lag, which is repaid in windows to come.
+    ///
+    /// What nobody takes, or what exceeds the limit, waits at the root for the next tick.
+    fn hand_down(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        if node.pool == 0 || !node.takes {
+            return;
+        }
+        let mut rest = core::mem::take(&mut node.pool);
+        let own = if node.account.takes {
+            GROUP_WEIGHT_DEFAULT
+        } else {
+            0
+        };
+        let mut weights = i64::from(own);
+        for i in 0..self.nodes[index].children.len() {
+            let child = &self.nodes[self.nodes[index].children[i].index()];
+            weights += i64::from(if child.takes { child.params.weight } else { 0 });
+        }
+        let mut part = |weight: u32| {
+            let share = i128::from(rest) * i128::from(weight) / i128::from(weights.max(1));
+            rest -= share as i64;
+            weights -= i64::from(weight);
+            share as i64
+        };
+        let lag = self.nodes[index].account.lag + part(own);
+        for i in 0..self.nodes[index].children.len() {
+            let child = self.nodes[index].children[i].index();
+            let child = &mut self.nodes[child];
+            if child.takes {
+                child.pool += part(child.params.weight);
             }
         }
+        let limit = self.config.lag_limit_ns as i64;
+        self.nodes[index].account.lag = lag.clamp(-limit, limit);
+        self.nodes[GroupId::ROOT.index()].pool += lag - lag.clamp(-limit, limit);
+    }
+
+    /// Returns the sum of all lag, which is 0: what is due is what was served, divided anew.
+    fn imbalance(&self) -> i64 {
+        let nodes = self.order.iter().map(|&index| &self.nodes[index]);
+        nodes.map(|node| node.account.lag + node.pool).sum()
     }
 
     /// Publishes clocks where they have changed, and takes back the lag of empty fragments.
@@ -696,34 +684,6 @@ impl Domain {
     }
 }
 
-/// Sums up a leaf's slots at `now`; `None` if a writer stood still in the middle of one.
-fn observe(leaf: &Leaf, clock: &FluidClock, period: u32, now: u64) -> Option<Observation> {
-    let mut sum = Observation::default();
-    for slot in leaf.slots() {
-        let data = slot.read()?;
-        if data.period != period {
-            // Not heard of since competition began: what it published last stands.
-            sum.charged += data.charged;
-            sum.runnable += data.runnable;
-            sum.generation = sum.generation.wrapping_add(data.generation);
-            continue;
-        }
-        sum.charged += data.charged_at(now);
-        sum.runnable += data.runnable_at(now);
-        sum.nr += u64::from(data.nr);
-        sum.units += data.units;
-        sum.weight += data.weight;
-        sum.generation = sum.generation.wrapping_add(data.generation);
-        if data.nr > 0 {
-            sum.lag += data.lag_at(clock, now);
-        }
-    }
-    if sum.nr > 0 {
-        take_back(leaf);
-    }
-    Some(sum)
-}
-
 /// Returns the rate per unit at which a leaf's fragments together are due what `rate` means for
 /// all their weight, although none is due more CPUs than it has tasks: λ with
 /// Σ_c min(nr_c, λ weight_c) = λ₀ Σ_c weight_c.
@@ -759,17 +719,6 @@ fn spread(leaf: &Leaf, claims: &mut Vec<Claim>, period: u32, rate: u64, weight: 
         .iter()
         .map(|claim| FluidClock::rate_per_unit(claim.cap, claim.weight));
     level.max().unwrap_or(rate)
-}
-
-/// Tells empty fragments that their lag has gone to those of the group's that are not empty.
-fn take_back(leaf: &Leaf) {
-    for slot in leaf.slots() {
-        if let Some(data) = slot.read()
-            && data.nr == 0
-        {
-            slot.taken.store(data.generation, Relaxed);
-        }
-    }
 }
 
 /// Returns the part β of its group's lag that each fragment heeds: β = 1 / (1/2 + x), clamped to

@@ -95,6 +95,8 @@ struct History {
     rt_periods: u64,
     rt_throttled: bool,
     ticks: u64,
+    /// Ticks whose outcome hung on a rounding error, and whose lags were believed.
+    ticks_unsure: u64,
     last_tick: u64,
     warm: u64,
 }
@@ -157,6 +159,7 @@ impl History {
             rt_periods: 0,
             rt_throttled: false,
             ticks: 0,
+            ticks_unsure: 0,
             last_tick: 0,
             warm: 0,
         }
@@ -394,41 +397,101 @@ impl History {
         let mut due = vec![0.0; GROUPS];
         self.divide(0, served, window as f64, &mut due);
         let limit = self.config.lag_limit_ns as f64;
+        let slice = f64::from(self.config.base_slice_ns + self.config.tick_ns);
+        // Which limit holds, and who takes a part of the pools, may hang on a rounding error.
+        let edge = 50.0 * self.ticks as f64;
+        let (mut takes, mut unsure) = ([false; GROUPS], false);
         for i in 0..GROUPS {
             let told = self.domain.lag(self.ids[i]).unwrap() as f64;
+            let own_cap = self.own_cap(i, window as f64);
             let group = &mut self.groups[i];
             let lag = group.lag + due[i] - group.served as f64;
             let active = group.runnable > 0 || group.nr > 0;
             let runnable = group.runnable.max(group.served) as f64;
-            // Whether a group is saturated may hang on a rounding error.
-            let edge = 50.0 * self.ticks as f64;
-            let slice = f64::from(self.config.base_slice_ns + self.config.tick_ns);
-            group.lag = if !active {
-                lag.min(limit) * 63.0 / 64.0
-            } else if group.slept {
-                lag.clamp(-limit, slice)
-            } else if due[i] >= runnable + edge || due[i] > runnable - edge && told <= 2_000_000.0 {
-                lag.clamp(-limit, 2_000_000.0)
-            } else {
-                lag.clamp(-limit, limit)
+            let saturated =
+                due[i] >= runnable + edge || due[i] > runnable - edge && told <= 2_000_000.0;
+            let most = match (group.slept, saturated) {
+                (true, _) => slice,
+                (false, true) => 2_000_000.0,
+                (false, false) => limit,
             };
+            group.lag = if active {
+                lag.clamp(-limit, most)
+            } else {
+                lag.min(limit) * 63.0 / 64.0
+            };
+            let hungry = due[i] < own_cap - 0.01;
+            takes[i] = hungry && lag <= most;
+            unsure |= hungry && (due[i] > own_cap - edge || (lag - most).abs() < edge);
             let forfeited = lag - group.lag;
             let has_children = (1..GROUPS).any(|child| TREE[child].0 == i);
             let among = if has_children { i } else { TREE[i].0 };
             self.groups[among].pool += forfeited;
         }
+        self.pass_up(0, &takes);
+        self.hand_down(0, &takes);
+        self.ticks_unsure += u64::from(unsure);
+        if unsure {
+            for (group, id) in self.groups.iter_mut().zip(&self.ids) {
+                (group.lag, group.pool) = (self.domain.lag(*id).unwrap() as f64, 0.0);
+            }
+            self.groups[0].pool = -self.groups.iter().map(|group| group.lag).sum::<f64>();
+        }
+    }
+
+    fn subtree_takes(i: usize, takes: &[bool]) -> bool {
+        let mut children = (1..GROUPS).filter(|&child| TREE[child].0 == i);
+        takes[i] || children.any(|child| Self::subtree_takes(child, takes))
+    }
+
+    /// Pools of subtrees where nobody takes anything go to their parents.
+    fn pass_up(&mut self, i: usize, takes: &[bool]) {
+        for child in (1..GROUPS).filter(|&child| TREE[child].0 == i) {
+            self.pass_up(child, takes);
+            if !Self::subtree_takes(child, takes) {
+                self.groups[i].pool += std::mem::take(&mut self.groups[child].pool);
+            }
+        }
+    }
+
+    /// Pools are divided by weight among those who take.
+    fn hand_down(&mut self, i: usize, takes: &[bool]) {
+        if !Self::subtree_takes(i, takes) {
+            return;
+        }
+        let pool = std::mem::take(&mut self.groups[i].pool);
+        let children = (1..GROUPS).filter(|&child| TREE[child].0 == i);
+        let takers: Vec<usize> = children
+            .filter(|&child| Self::subtree_takes(child, takes))
+            .collect();
+        let own = if takes[i] { 100.0 } else { 0.0 };
+        let weight = |child: usize| f64::from(self.groups[child].weight);
+        let weights = own + takers.iter().map(|&child| weight(child)).sum::<f64>();
+        let limit = self.config.lag_limit_ns as f64;
+        let lag = self.groups[i].lag + pool * own / weights;
+        self.groups[i].lag = lag.clamp(-limit, limit);
+        self.groups[0].pool += lag - lag.clamp(-limit, limit);
+        for child in takers {
+            let part = pool * f64::from(self.groups[child].weight) / weights;
+            self.groups[child].pool += part;
+            self.hand_down(child, takes);
+        }
+    }
+
+    /// Most service that can have been due to a group's own tasks.
+    fn own_cap(&self, i: usize, window: f64) -> f64 {
+        let own = &self.groups[i];
+        (own.runnable as f64).min(window).max(own.served as f64)
     }
 
     fn cap(&self, i: usize, window: f64) -> f64 {
-        let own = &self.groups[i];
-        let own = (own.runnable as f64).min(window).max(own.served as f64);
+        let own = self.own_cap(i, window);
         let children = (1..GROUPS).filter(|&child| TREE[child].0 == i);
         own + children.map(|child| self.cap(child, window)).sum::<f64>()
     }
 
     fn divide(&mut self, i: usize, amount: f64, window: f64, due: &mut [f64]) {
-        let own = &self.groups[i];
-        let own = (own.runnable as f64).min(window).max(own.served as f64);
+        let own = self.own_cap(i, window);
         let mut claims = vec![(i, 100.0, own)];
         for child in (1..GROUPS).filter(|&child| TREE[child].0 == i) {
             claims.push((
@@ -437,7 +500,6 @@ impl History {
                 self.cap(child, window),
             ));
         }
-        let amount = amount + std::mem::take(&mut self.groups[i].pool);
         let total = |level: f64| {
             claims
                 .iter()
@@ -447,17 +509,11 @@ impl History {
         let (mut low, mut high) = (0.0, 1e12);
         for _ in 0..200 {
             let middle = (low + high) / 2.0;
-            if total(middle) < amount.max(0.0) {
+            if total(middle) < amount {
                 low = middle
             } else {
                 high = middle
             }
-        }
-        let rest = amount - total(high).min(amount.max(0.0));
-        if i > 0 {
-            let limit = self.config.lag_limit_ns as f64;
-            let pool = &mut self.groups[TREE[i].0].pool;
-            *pool = (*pool + rest).clamp(-limit, limit);
         }
         for (child, weight, cap) in claims {
             let share = (weight * high).min(cap);
@@ -577,6 +633,8 @@ impl History {
             self.let_delayed_leave();
             self.compare();
         }
+        let (unsure, ticks) = (self.ticks_unsure, self.ticks);
+        assert!(unsure <= 8 + ticks / 8, "{unsure} of {ticks} ticks unsure");
     }
 
     /// Delayed tasks leave when they have burnt their lag: `eevdf_model` checks when.

@@ -25,6 +25,9 @@ pub enum Behaviour {
     Polls(u64, u64),
     /// Computes for the first range, then sleeps for the second; can be preempted.
     Sleeper((u64, u64), (u64, u64)),
+    /// Computes for the first range, then sleeps for at least the second and until a multiple of
+    /// the third, as with coarse timers: many such tasks wake at once.
+    Batch((u64, u64), u64, u64),
 }
 
 pub struct Task {
@@ -164,7 +167,7 @@ impl Machine {
         match self.tasks[key as usize].behaviour {
             Behaviour::Hog => u64::MAX,
             Behaviour::Polls(low, high) => self.rng.range((low, high)),
-            Behaviour::Sleeper(run, _) => self.rng.range(run),
+            Behaviour::Sleeper(run, _) | Behaviour::Batch(run, ..) => self.rng.range(run),
         }
     }
 
@@ -339,6 +342,11 @@ impl Machine {
                 Behaviour::Sleeper(_, sleep) => {
                     let at = now + self.rng.range(sleep);
                     self.stop(cpu, Outcome::Blocked);
+                    self.wakes.push(Reverse((at, key)));
+                }
+                Behaviour::Batch(_, sleep, grid) => {
+                    self.stop(cpu, Outcome::Blocked);
+                    let at = (now + sleep).next_multiple_of(grid);
                     self.wakes.push(Reverse((at, key)));
                 }
                 _ => {
