@@ -67,6 +67,16 @@ pub(crate) struct SleepingTest {
 /// Every test that may sleep: their subject is the timer itself.
 pub(crate) const SLEEPING_TESTS: &[SleepingTest] = &[
     sleeping_test(
+        "crates/runtime/tests/stress_edges.rs",
+        "a_payload_of_a_waker_in_the_driver_does_not_end_a_worker",
+        "a timer's waker panics",
+    ),
+    sleeping_test(
+        "crates/runtime/tests/stress_mix.rs",
+        "wander",
+        "timers are one of the ways to be woken",
+    ),
+    sleeping_test(
         "crates/runtime/tests/basic.rs",
         "sleep_and_blocking_work",
         "timers in every I/O mode",

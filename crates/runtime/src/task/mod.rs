@@ -13,8 +13,8 @@
 //!   `group` is re-pointed, under the shard's lock, by whoever holds the `Runnable` when the group
 //!   was removed.
 //! - `cell` is written once, when the task is made.
-//! - `group_version`, `was_queued`, `woken_ns` and `entity` belong to whoever holds the `Runnable`; while the task
-//!   is queued, to the holder of that queue's lock.
+//! - `group_version`, `was_queued`, `woken_ns` and `entity` belong to whoever holds the `Runnable`;
+//!   while the task is queued, to the holder of that queue's lock.
 
 mod future;
 mod join;
@@ -124,8 +124,8 @@ impl Meta {
         unsafe { &*self.group.get() }
     }
 
-    /// Returns whether the entity may not know its group, or its group's settings, as they are now. For
-    /// whoever holds the `Runnable`.
+    /// Returns whether the entity may not know its group, or its group's settings, as they are now.
+    /// For whoever holds the `Runnable`.
     #[inline]
     pub(crate) fn is_outdated(&self) -> bool {
         self.group_version.get() != self.group_ref().version()

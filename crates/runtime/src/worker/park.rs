@@ -27,17 +27,17 @@ use crate::task::Runnable;
 const ROUND: Duration = Duration::from_millis(1);
 /// After how many rounds without anybody running a sentry sleeps for good.
 const QUIET_ROUNDS: u32 = 16;
-/// Least and most looks at the queues by a worker that lingers before it sleeps. Between two looks it
-/// offers its CPU to other threads, so a look takes about half a microsecond, or none of ours.
+/// Least and most looks at the queues by a worker that lingers before it sleeps. Between two looks
+/// it offers its CPU to other threads, so a look takes about half a microsecond, or none of ours.
 const LINGER: std::ops::RangeInclusive<u32> = 4..=128;
 
 /// How long a worker lingers before it sleeps.
 ///
-/// To wake a worker costs the one who wakes it some microseconds, and on a CPU that sleeps (a virtual
-/// one above all) it takes tens of them. So a worker that was woken by another thread, ran out of
-/// work and might soon be woken again looks on for a moment; as it counts as searching, nobody wakes
-/// anybody meanwhile. It lingers longer after it found something that way, and shorter after it did
-/// not. A worker that was woken by I/O does not linger.
+/// To wake a worker costs the one who wakes it some microseconds, and on a CPU that sleeps (a
+/// virtual one above all) it takes tens of them. So a worker that was woken by another thread, ran
+/// out of work and might soon be woken again looks on for a moment; as it counts as searching,
+/// nobody wakes anybody meanwhile. It lingers longer after it found something that way, and shorter
+/// after it did not. A worker that was woken by I/O does not linger.
 pub(super) struct Linger {
     looks: Cell<u32>,
     is_worthwhile: Cell<bool>,
@@ -163,8 +163,8 @@ impl Worker {
         }
     }
 
-    /// Returns whether this worker was called, has brought tasks from the driver, or should leave the
-    /// driver because that has ended.
+    /// Returns whether this worker was called, has brought tasks from the driver, or should leave
+    /// the driver because that has ended.
     fn is_called(&self, bed: &Bed<'_>) -> bool {
         self.remote().bell.is_ringing()
             || !self.from_driver.borrow().is_empty()
@@ -234,8 +234,8 @@ impl Worker {
             return;
         }
         if let Some(sleeper) = shared.idle.peek_sleeper() {
-            // Not a call: the bell does not ring. A sleeper in the driver is woken there, and one that is
-            // on its way from one bed to the other finds the parker's token.
+            // Not a call: the bell does not ring. A sleeper in the driver is woken there, and one
+            // that is on its way from one bed to the other finds the parker's token.
             shared.driver.wake();
             shared.remotes[sleeper].unparker.unpark();
         }
