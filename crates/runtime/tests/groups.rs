@@ -309,3 +309,31 @@ fn many_groups_come_and_go() {
     });
     assert!(root.children().is_empty());
 }
+
+#[test]
+fn a_task_spawned_after_a_change_of_class_runs_to_its_end() {
+    let real_time = Class::RealTime {
+        priority: 1,
+        policy: RtPolicy::Fifo,
+    };
+    for class in [real_time, Class::Idle] {
+        let rt = runtime(1);
+        let changing = rt.handle().root().child("changing").build().unwrap();
+        let other = rt.handle().root().child("other").build().unwrap();
+        let yields = || async {
+            for _ in 0..200 {
+                evenkeel::yield_now().await;
+            }
+        };
+        let parent = changing.clone();
+        let parent = changing.spawn(async move {
+            // Short polls, so that the worker goes on within the group without its queue.
+            yields().await;
+            drop(other.spawn(yields()));
+            parent.set_class(class).unwrap();
+            // The child takes this task's place on the CPU, and yields while another task waits.
+            evenkeel::spawn(yields()).await.unwrap();
+        });
+        rt.block_on(parent).unwrap();
+    }
+}

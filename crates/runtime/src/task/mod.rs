@@ -124,6 +124,12 @@ impl Meta {
         unsafe { &*self.group.get() }
     }
 
+    /// Returns the version of its group that the entity knows. For whoever holds the `Runnable`.
+    #[inline]
+    pub(crate) fn known_version(&self) -> u32 {
+        self.group_version.get()
+    }
+
     /// Returns whether the entity may not know its group, or its group's settings, as they are now.
     /// For whoever holds the `Runnable`.
     #[inline]

@@ -105,6 +105,8 @@ pub(super) struct Current {
     group: Cell<*const GroupInner>,
     /// The group's id, of the task picked last through the queue.
     id: Cell<GroupId>,
+    /// The version of its group that it knew.
+    version: Cell<u32>,
     /// When that was.
     now_ns: Cell<u64>,
     /// Polls that may follow it without the clock, and how many of them are left.
@@ -140,6 +142,7 @@ impl Current {
         self.polls_planned.set(planned);
         self.polls_left.set(planned);
         self.id.set(entity.group());
+        self.version.set(meta.known_version());
     }
 }
 
@@ -152,6 +155,7 @@ impl Default for Current {
             woken_ns: Cell::new(0),
             group: Cell::new(ptr::null()),
             id: Cell::new(GroupId::ROOT),
+            version: Cell::new(0),
             now_ns: Cell::new(0),
             polls_planned: Cell::new(0),
             polls_left: Cell::new(0),
@@ -211,8 +215,10 @@ impl Worker {
         let slot = &self.remote().slot;
         let Some(yielded) = self.yielded.take() else {
             let woken = slot.take()?;
-            let key = TaskRef::new(woken.metadata());
-            if key.entity().group() != self.current.id.get() || woken.metadata().is_outdated() {
+            // An equal version means the same group with the same settings, the class among them, as
+            // when the task was picked whose place this one takes.
+            let meta = woken.metadata();
+            if meta.known_version() != self.current.version.get() || meta.is_outdated() {
                 self.current.polls_left.set(0);
                 // Nobody else puts, so the slot is free for it.
                 drop(slot.put(woken));
