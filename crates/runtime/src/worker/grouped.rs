@@ -215,8 +215,8 @@ impl Worker {
         let slot = &self.remote().slot;
         let Some(yielded) = self.yielded.take() else {
             let woken = slot.take()?;
-            // An equal version means the same group with the same settings, the class among them, as
-            // when the task was picked whose place this one takes.
+            // An equal version means the same group with the same settings, the class among them,
+            // as when the task was picked whose place this one takes.
             let meta = woken.metadata();
             if meta.known_version() != self.current.version.get() || meta.is_outdated() {
                 self.current.polls_left.set(0);
