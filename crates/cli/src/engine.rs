@@ -133,12 +133,19 @@ impl Engine {
 
     /// What happened between two samples, with empty readings.
     pub(crate) fn measured(&self, before: &Sample, after: &Sample) -> Vec<Measured> {
-        let usage: Vec<u64> = before
+        let own: Vec<u64> = before
             .0
             .iter()
             .zip(&after.0)
-            .map(|(before, after)| after.usage_usec.saturating_sub(before.usage_usec))
+            .map(|(before, after)| after.own_usage_usec.saturating_sub(before.own_usage_usec))
             .collect();
+        // Groups are read one after the other while they run, so a parent's usage is summed up here
+        // and not read. Children come after their parents.
+        let mut usage = own.clone();
+        for at in (0..usage.len()).rev() {
+            let below: u64 = self.children[at].iter().map(|&child| usage[child]).sum();
+            usage[at] += below;
+        }
         let since: Vec<(Histogram, Histogram)> = before
             .0
             .iter()
@@ -147,13 +154,12 @@ impl Engine {
             .collect();
         (0..self.groups.len())
             .map(|at| {
-                let below: u64 = self.children[at].iter().map(|&child| usage[child]).sum();
                 let (wait, _) = &since[at];
                 let waiting_ns = wait.mean() * wait.count() as f64;
                 let members = self.members(at);
                 Measured {
                     usage: Duration::from_micros(usage[at]),
-                    own_usage: Duration::from_micros(usage[at].saturating_sub(below)),
+                    own_usage: Duration::from_micros(own[at]),
                     wait: merged(members.iter().map(|&member| &since[member].0)),
                     own_waiting: Duration::from_nanos(waiting_ns as u64),
                     run: merged(members.iter().map(|&member| &since[member].1)),

@@ -19,6 +19,8 @@ pub struct GroupStat {
     /// CPU time of the group's tasks and of all groups below it, removed ones included, in µs: the
     /// time that polls took by the clock.
     pub usage_usec: u64,
+    /// The part of it that the group's own tasks used.
+    pub own_usage_usec: u64,
     /// Tasks of the group itself that are running or ready.
     pub nr_running: u64,
     /// Tasks of the group itself that have not finished.

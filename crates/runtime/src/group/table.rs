@@ -289,6 +289,7 @@ impl Shared {
         }
         GroupStat {
             usage_usec: usage_ns(&tree, inner) / 1000,
+            own_usage_usec: inner.leaf.usage_ns() / 1000,
             nr_running: inner.leaf.nr_running() as u64,
             nr_tasks: inner.nr_tasks(),
             wait,
