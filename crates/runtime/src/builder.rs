@@ -7,14 +7,19 @@ use crate::cpus;
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::io::{Driver, Io};
+use crate::preempt::{self, Level, Preempt};
 use crate::runtime::Runtime;
 use crate::shared::{Settings, Shared};
-use crate::worker::{self, Seed, Worker};
+use crate::worker::{Seed, Worker};
 
 /// Default for [`Builder::thread_stack_size`], in bytes.
 const STACK_SIZE: usize = 2 << 20;
 /// Default for [`Builder::max_blocking_threads`].
 const MAX_BLOCKING: usize = 512;
+/// Default for [`Builder::max_parked_polls`].
+const MAX_PARKED: usize = 1024;
+/// Most that may be asked for there.
+const MAX_MAX_PARKED: usize = 16384;
 /// Most workers that a runtime may have.
 const MAX_WORKERS: usize = 4096;
 /// Least stack of a worker, in bytes.
@@ -37,6 +42,10 @@ pub struct Builder {
     is_pinned: bool,
     io: Io,
     max_blocking: usize,
+    preempt: Level,
+    signal: i32,
+    has_placement: bool,
+    max_parked: usize,
 }
 
 impl Default for Builder {
@@ -56,6 +65,10 @@ impl Builder {
             is_pinned: false,
             io: Io::default(),
             max_blocking: MAX_BLOCKING,
+            preempt: Level::Handoff,
+            signal: libc::SIGURG,
+            has_placement: true,
+            max_parked: MAX_PARKED,
         }
     }
 
@@ -107,6 +120,53 @@ impl Builder {
         self
     }
 
+    /// Sets what happens to a poll that goes on while others wait; groups may have less. Default:
+    /// [`Level::Handoff`].
+    #[must_use]
+    pub fn preempt(mut self, level: Level) -> Self {
+        self.preempt = level;
+        self
+    }
+
+    /// Sets the signal that interrupts polls at [`Level::Park`], 1 to 64. Default: `SIGURG`, which
+    /// does nothing where nobody handles it.
+    ///
+    /// [`Builder::build`] refuses a signal that has a handler already.
+    #[must_use]
+    pub fn preempt_signal(mut self, signal: i32) -> Self {
+        self.signal = signal;
+        self
+    }
+
+    /// Sets whether at [`Level::Park`] the thread that goes on with a CPU is brought to the CPU of
+    /// the machine on which the interrupted one ran. Default: on. Off, the kernel chooses.
+    #[must_use]
+    pub fn preempt_placement(mut self, is_on: bool) -> Self {
+        self.has_placement = is_on;
+        self
+    }
+
+    /// Sets the largest number of parked polls, 1 to 16384, each of which keeps a thread. Above it
+    /// polls go on. Default: 1024.
+    #[must_use]
+    pub fn max_parked_polls(mut self, polls: usize) -> Self {
+        self.max_parked = polls;
+        self
+    }
+
+    /// Checks what concerns preemption.
+    fn check_preempt(&self) -> Result<(), Error> {
+        if !(1..=64).contains(&self.signal) || [libc::SIGKILL, libc::SIGSTOP].contains(&self.signal)
+        {
+            let allowed = "1 to 64, but not SIGKILL (9) or SIGSTOP (19)";
+            return Err(Error::invalid("preempt_signal", self.signal, allowed));
+        }
+        if !(1..=MAX_MAX_PARKED).contains(&self.max_parked) {
+            return Err(Error::invalid("max_parked_polls", self.max_parked, "1 to 16384"));
+        }
+        Ok(())
+    }
+
     /// Checks the settings and returns the number of workers and the CPUs to pin them to.
     fn check(&self) -> Result<(usize, Vec<usize>), Error> {
         let workers = self.workers.unwrap_or_else(cpus::worker_count);
@@ -127,6 +187,7 @@ impl Builder {
                 "65536 bytes or more",
             ));
         }
+        self.check_preempt()?;
         if self.max_blocking == 0 {
             return Err(Error::invalid("max_blocking_threads", 0, "1 or more"));
         }
@@ -161,20 +222,26 @@ impl Builder {
             thread_name: self.name.clone(),
             stack_size: self.stack_size,
         };
-        let shared = Shared::new(remotes, driver, settings);
+        let config = preempt::Config {
+            level: self.preempt,
+            signal: self.signal,
+            has_placement: self.has_placement,
+            max_parked: self.max_parked,
+            max_blocking: self.max_blocking,
+        };
+        let preempt = Preempt::new(workers, pins.into(), config);
+        let shared = Shared::new(remotes, driver, preempt, settings);
+        shared.preempt.prepare()?;
+        if self.preempt == Level::Park {
+            shared.groups.use_groups();
+        }
         // From here on an error drops the runtime, which ends the threads already started.
         let runtime = Runtime::from_handle(Handle::from_shared(shared.clone()));
-        for (index, seed) in seeds.into_iter().enumerate() {
-            let worker = Worker::new(shared.clone(), index, seed);
-            let pin = pins.get(index).copied();
-            self.start(format!("{}-{index}", self.name), move || {
-                if let Some(cpu) = pin {
-                    cpus::pin(cpu);
-                }
-                worker::carry(worker);
-            })?;
-            shared.life.worker_started();
-        }
+        let workers = seeds
+            .into_iter()
+            .enumerate()
+            .map(|(index, seed)| Worker::new(shared.clone(), index, seed));
+        preempt::start(&Arc::new(workers.collect()))?;
         if self.io == Io::Dedicated {
             let shared = Arc::clone(&shared);
             self.start(format!("{}-io", self.name), move || {

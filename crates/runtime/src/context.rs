@@ -10,6 +10,10 @@ use std::task::Waker;
 use crate::group::GroupInner;
 use crate::handle::Handle;
 use crate::io::Io;
+use crate::preempt;
+use crate::preempt::carrier::Carrier;
+use crate::preempt::gate::Entry;
+use crate::preempt::{Level, switch};
 use crate::shared::Shared;
 use crate::task::{Meta, Runnable};
 use crate::worker::Worker;
@@ -19,20 +23,133 @@ thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
     /// The task being polled on this thread.
     static TASK: Cell<*const Meta> = const { Cell::new(ptr::null()) };
+    /// This thread's record, if it can carry workers.
+    static CARRIER: Cell<*const Carrier> = const { Cell::new(ptr::null()) };
     /// Runtimes entered on this thread, innermost last.
     static ENTERED: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
     /// How many they are, to be read without the list.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `f` with the worker of this thread, if it carries one.
-#[allow(unsafe_code)]
+/// Runs `f` with the worker of this thread, if it carries one; the worker stays on this thread
+/// meanwhile, unless `f` passes it on.
 #[inline]
 pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
+    let _section = section();
+    with_raw_worker(f)
+}
+
+/// As [`with_worker`], for callers that are in a section, or read what does not belong to the
+/// worker's carrier.
+#[allow(unsafe_code)]
+#[inline]
+pub(crate) fn with_raw_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     let worker = WORKER.with(Cell::get);
-    // SAFETY: `set_worker` is called by the thread that holds a counted reference to the worker,
-    // and reset before it lets go of it.
+    // SAFETY: `set_worker` is called by a thread that holds the roster of all workers of the
+    // runtime, and reset before it lets go of that.
     f(unsafe { worker.as_ref() })
+}
+
+/// Says that this thread can carry workers; null at its end.
+pub(crate) fn set_carrier(carrier: *const Carrier) {
+    CARRIER.with(|cell| cell.set(carrier));
+}
+
+/// Returns this thread's record, if it can carry workers.
+#[allow(unsafe_code)]
+#[inline]
+pub(crate) fn carrier<'a>() -> Option<&'a Carrier> {
+    // SAFETY: the record lives as long as its runtime, which this thread keeps alive until it has
+    // reset the pointer.
+    unsafe { CARRIER.with(Cell::get).as_ref() }
+}
+
+/// A stretch of runtime code on a thread that carries a worker: nobody takes the worker, or parks
+/// the thread, before it is dropped. Sections nest.
+#[must_use]
+pub(crate) struct Section(Option<&'static Carrier>);
+
+/// Enters a section, where the runtime preempts at all.
+#[inline]
+pub(crate) fn section() -> Section {
+    Section(if preempt::is_on() { enter_section() } else { None })
+}
+
+#[inline(never)]
+fn enter_section() -> Option<&'static Carrier> {
+    let carrier = carrier()?;
+    enter_gate(carrier);
+    Some(carrier)
+}
+
+#[inline]
+fn enter_gate(carrier: &Carrier) {
+    if carrier.gate.enter() == Entry::Lost {
+        set_worker(ptr::null());
+    }
+}
+
+impl Drop for Section {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(carrier) = self.0
+            && carrier.gate.leave()
+        {
+            switch::at_section_end(carrier);
+        }
+    }
+}
+
+/// A stretch of a task's own code: the worker may be taken from this thread, or the thread parked
+/// and another worker given to it, until this is dropped.
+#[must_use]
+pub(crate) struct Window(Option<&'static Carrier>);
+
+/// Opens a window, where the runtime preempts at all, and from the outermost section only: a poll
+/// inside another one's code, as at shutdown, belongs to that.
+#[inline]
+pub(crate) fn open_window() -> Window {
+    Window(if preempt::is_on() { leave_section() } else { None })
+}
+
+#[inline(never)]
+fn leave_section() -> Option<&'static Carrier> {
+    let carrier = carrier().filter(|carrier| carrier.gate.depth() == 1)?;
+    // What was asked for concerns what ran before.
+    carrier.gate.answer();
+    if carrier.gate.leave() {
+        switch::at_section_end(carrier);
+    }
+    Some(carrier)
+}
+
+impl Drop for Window {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(carrier) = self.0 {
+            enter_gate(carrier);
+        }
+    }
+}
+
+/// Returns the task that this thread polls, null if there is none.
+pub(crate) fn task() -> *const Meta {
+    TASK.with(Cell::get)
+}
+
+/// Applies `f` to the task that this thread polls, if there is one.
+pub(crate) fn with_raw_task(f: impl FnOnce(&Meta)) {
+    let _ = current_task(f);
+}
+
+/// Returns whether this thread carries a worker whose current poll should make room.
+pub(crate) fn need_resched() -> bool {
+    with_raw_worker(|worker| worker.is_some_and(Worker::need_resched))
+}
+
+/// Returns what may happen to the poll that goes on on this thread.
+pub(crate) fn current_level() -> Option<Level> {
+    current_task(Meta::level)
 }
 
 /// Says which worker this thread carries; null for none.
@@ -52,10 +169,9 @@ pub(crate) fn worker_shared<'a>() -> Option<&'a Shared> {
     if DEPTH.with(Cell::get) > 0 {
         return None;
     }
-    // SAFETY: as in `with_worker`; the thread's worker holds a counted reference to its runtime and
-    // lets go of neither while code of a task, or of a caller, runs on this thread. A hand-off in
-    // between leaves the runtime alive, since the worker lives on.
-    with_worker(|worker| worker.map(|w| unsafe { &*Arc::as_ptr(&w.shared) }))
+    // SAFETY: as in `with_raw_worker`; this thread's roster keeps the workers alive, and they their
+    // runtime, while code of a task, or of a caller, runs on this thread.
+    with_raw_worker(|worker| worker.map(|w| unsafe { &*Arc::as_ptr(&w.shared) }))
 }
 
 /// The task that a thread polled before the one it polls now.
@@ -117,7 +233,7 @@ pub(crate) fn current_handle() -> Option<Handle> {
         .try_with(|entered| entered.borrow().last().cloned())
         .ok()
         .flatten()
-        .or_else(|| with_worker(|worker| worker.map(|w| Handle::from_shared(w.shared.clone()))))
+        .or_else(|| with_raw_worker(|worker| worker.map(|w| Handle::from_shared(w.shared.clone()))))
         .or_else(|| current_task(|meta| Handle::from_shared(meta.shared_arc())))
 }
 

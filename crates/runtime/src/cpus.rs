@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::error::Error;
 
@@ -22,13 +22,4 @@ pub(crate) fn allowed() -> Result<Vec<usize>, Error> {
     Ok((0..CpuSet::MAX_CPU)
         .filter(|&cpu| mask.is_set(cpu))
         .collect())
-}
-
-/// Pins this thread to one CPU; a refusal is logged and changes nothing.
-pub(crate) fn pin(cpu: usize) {
-    let mut mask = CpuSet::new();
-    mask.set(cpu);
-    if let Err(error) = sched_setaffinity(None, &mask) {
-        tracing::warn!(cpu, %error, "a worker could not be pinned");
-    }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::preempt::Level;
+
 /// What went wrong in building a runtime or in changing a group.
 ///
 /// The type is opaque; the `is_*` predicates tell the kinds apart and `Display` names the knob,
@@ -32,6 +34,19 @@ pub(crate) enum Kind {
     Root,
     #[error("there is no evenkeel runtime on this thread")]
     NoRuntime,
+    #[error(
+        "signal {signal} has a handler already; preemption at level Park needs one of its own: \
+         choose another with `Builder::preempt_signal`"
+    )]
+    SignalTaken { signal: i32 },
+    #[error("group {path}: level {given:?} is above that of the runtime, {allowed:?}")]
+    Level {
+        path: String,
+        given: Level,
+        allowed: Level,
+    },
+    #[error("the runtime has as many threads as it may have")]
+    TooManyThreads,
     #[error("{what}: {source}")]
     Os { what: String, source: io::Error },
 }
@@ -95,6 +110,18 @@ impl Error {
     #[must_use]
     pub fn is_no_runtime(&self) -> bool {
         matches!(*self.0, Kind::NoRuntime)
+    }
+
+    /// Returns whether the signal for preemption has a handler that is not ours.
+    #[must_use]
+    pub fn is_signal_taken(&self) -> bool {
+        matches!(*self.0, Kind::SignalTaken { .. })
+    }
+
+    /// Returns whether a group was given a level of preemption above its runtime's.
+    #[must_use]
+    pub fn is_level(&self) -> bool {
+        matches!(*self.0, Kind::Level { .. })
     }
 
     /// Returns whether the operating system refused something (a thread, a descriptor, an affinity

@@ -109,6 +109,7 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        let _section = context::section();
         let shared = &self.shared;
         let (runnable, handle) = task::create_blocking(work, shared, shared.current_group());
         if shared.owned.insert(runnable.metadata()) {
@@ -164,6 +165,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    let _section = context::section();
     let group = group.unwrap_or_else(|| shared.current_group());
     let shard = context::with_worker(|worker| match worker {
         Some(worker) if std::ptr::eq(Arc::as_ptr(&worker.shared), shared) => worker.index as u32,

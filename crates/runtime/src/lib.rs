@@ -50,6 +50,7 @@ mod group;
 mod handle;
 mod idle;
 mod io;
+mod preempt;
 mod runtime;
 mod shared;
 mod sync;
@@ -64,9 +65,10 @@ pub use evenkeel_macros::{main, test};
 pub use group::{Class, Group, GroupBuilder, GroupStat, Histogram, Order, RtPolicy};
 pub use handle::Handle;
 pub use io::Io;
+pub use preempt::Level;
 pub use runtime::Runtime;
 pub use task::{AbortHandle, JoinError, JoinHandle};
-pub use yield_now::yield_now;
+pub use yield_now::{need_resched, yield_if_needed, yield_now};
 
 use std::future::Future;
 

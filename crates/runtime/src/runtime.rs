@@ -125,6 +125,7 @@ impl Runtime {
         // Whoever queues a task after this drops it, see `worker::schedule`.
         shared.life.is_abandoned.store(true, Ordering::SeqCst);
         shared.drop_queued_tasks();
+        shared.preempt.close();
         shared.outlive_tasks();
         shared
             .driver

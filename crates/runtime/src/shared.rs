@@ -1,7 +1,7 @@
 //! What the workers and handles of one runtime share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
 use crossbeam_deque::{Injector, Steal, Stealer};
 use crossbeam_utils::CachePadded;
@@ -13,6 +13,7 @@ use crate::bell::{Bell, Wake};
 use crate::group::{GroupInner, GroupTable};
 use crate::idle::Idle;
 use crate::io::Driver;
+use crate::preempt::{self, Level, Preempt};
 use crate::task::Runnable;
 use crate::task::owned::OwnedTasks;
 use crate::worker::CpuQueue;
@@ -29,6 +30,47 @@ pub(crate) struct Remote {
     pub(crate) bell: Bell,
     /// Polls begun, modulo 2³²; written by the worker alone.
     pub(crate) polls: AtomicU32,
+    /// The [`Level`] of the task that is polled.
+    level: AtomicU8,
+    /// The task that is polled should make room.
+    need_resched: AtomicBool,
+}
+
+impl Remote {
+    pub(crate) fn new(stealer: Stealer<Runnable>, unparker: Unparker) -> Self {
+        Self {
+            slot: LifoSlot::new(),
+            stealer,
+            unparker,
+            bell: Bell::new(),
+            polls: AtomicU32::new(0),
+            level: AtomicU8::new(0),
+            need_resched: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns what may happen to the poll that goes on.
+    pub(crate) fn level(&self) -> Option<Level> {
+        Level::from_u8(self.level.load(Ordering::Relaxed))
+    }
+
+    /// Takes note of the poll that begins. For the worker's carrier.
+    #[inline]
+    pub(crate) fn begin_poll(&self, level: Level) {
+        self.level.store(level as u8, Ordering::Relaxed);
+        if self.need_resched.load(Ordering::Relaxed) {
+            self.need_resched.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether the poll that goes on should make room.
+    pub(crate) fn need_resched(&self) -> bool {
+        self.need_resched.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_need_resched(&self) {
+        self.need_resched.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The shared part of a runtime.
@@ -45,6 +87,7 @@ pub(crate) struct Shared {
     pub(crate) queues: Box<[CachePadded<CpuQueue>]>,
     pub(crate) has_fair_order: AtomicBool,
     pub(crate) life: Life,
+    pub(crate) preempt: Preempt,
     /// A parked worker watches the running ones, see `worker::park`.
     pub(crate) has_sentry: AtomicBool,
     pub(crate) settings: Settings,
@@ -93,7 +136,12 @@ impl Life {
 }
 
 impl Shared {
-    pub(crate) fn new(remotes: Vec<Remote>, driver: Driver, settings: Settings) -> Arc<Self> {
+    pub(crate) fn new(
+        remotes: Vec<Remote>,
+        driver: Driver,
+        preempt: Preempt,
+        settings: Settings,
+    ) -> Arc<Self> {
         let workers = remotes.len();
         let shards = workers + OUTSIDE_SHARDS;
         let config = Config::for_cpus(workers);
@@ -114,6 +162,7 @@ impl Shared {
             queues,
             has_fair_order: AtomicBool::new(false),
             life: Life::default(),
+            preempt,
             has_sentry: AtomicBool::new(false),
             settings,
             next_shard: AtomicUsize::new(0),
@@ -156,7 +205,13 @@ impl Shared {
     }
 
     /// Queues a task that is ready and lets somebody know.
-    pub(crate) fn inject(&self, runnable: Runnable) {
+    pub(crate) fn inject(&self, mut runnable: Runnable) {
+        if preempt::is_on() && self.preempt.is_parking() {
+            match preempt::queue_preempting(self, runnable) {
+                Some(back) => runnable = back,
+                None => return,
+            }
+        }
         self.injector.push(runnable);
         self.notify_one();
     }
@@ -209,7 +264,7 @@ impl Shared {
     /// or has left.
     pub(crate) fn drop_queued_tasks(&self) {
         while let Some(runnable) = self.take_any() {
-            runnable.run();
+            preempt::run_or_release(self, runnable);
         }
     }
 

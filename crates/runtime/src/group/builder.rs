@@ -6,6 +6,7 @@ use evenkeel_core::GroupParams;
 
 use super::{Class, Group, Order, params};
 use crate::error::Error;
+use crate::preempt::Level;
 
 /// Builds a child group; made by [`Group::child`].
 #[derive(Clone, Debug)]
@@ -15,6 +16,7 @@ pub struct GroupBuilder {
     name: String,
     params: GroupParams,
     slice: Duration,
+    level: Option<Level>,
 }
 
 impl GroupBuilder {
@@ -24,6 +26,7 @@ impl GroupBuilder {
             name,
             params: GroupParams::default(),
             slice: Duration::ZERO,
+            level: None,
         }
     }
 
@@ -59,11 +62,19 @@ impl GroupBuilder {
         self
     }
 
+    /// Sets what happens to a poll of the group's tasks that goes on while others wait, no more
+    /// than the runtime has. Default: as the parent has it.
+    pub fn preempt(mut self, level: Level) -> Self {
+        self.level = Some(level);
+        self
+    }
+
     /// Makes the group.
     ///
     /// # Errors
     ///
     /// [`Error::is_invalid_value`] names the setting and its range; [`Error::is_name_taken`];
+    /// [`Error::is_level`] when the level of preemption is above the runtime's;
     /// [`Error::is_removed`] when the parent was removed.
     pub fn build(mut self) -> Result<Group, Error> {
         self.params.task.slice_ns = params::slice_ns(self.slice)?;
@@ -73,7 +84,14 @@ impl GroupBuilder {
             return Err(Error::invalid("name", format!("{:?}", self.name), allowed));
         }
         let shared = &self.parent.shared;
+        if let Some(level) = self.level {
+            let path = format!("{}/{}", self.parent.path().trim_end_matches('/'), self.name);
+            params::check_level(&path, level, shared.preempt.level())?;
+        }
         let inner = shared.add_group(&self.parent.inner, self.name, &self.params)?;
+        if self.level.is_some() {
+            inner.set_level(self.level);
+        }
         Ok(Group::new(shared.clone(), inner))
     }
 }

@@ -1,7 +1,7 @@
 //! The record of a group, which its tasks point to.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use evenkeel_core::{GroupId, GroupParams, Leaf, Order, TaskParams};
@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::params;
 use super::stat::PollTimes;
+use crate::preempt::Level;
 
 /// Returns a version that no group has had. (They repeat after 2³² changes of groups, which a task
 /// would have to sleep through exactly to be mistaken.)
@@ -16,6 +17,9 @@ fn next_version() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
+
+/// The level of a group that has none of its own.
+const NO_LEVEL: u8 = u8::MAX;
 
 /// A group as its tasks and the workers see it.
 pub(crate) struct GroupInner {
@@ -27,6 +31,8 @@ pub(crate) struct GroupInner {
     weight: AtomicU64,
     /// Task settings, see `params::pack`.
     task: AtomicU64,
+    /// A [`Level`], or [`NO_LEVEL`].
+    level: AtomicU8,
     version: AtomicU32,
     is_removed: AtomicBool,
     /// CPU time of child groups that were removed, in ns.
@@ -47,9 +53,13 @@ impl GroupInner {
         params: &GroupParams,
         (shards, workers): (usize, usize),
     ) -> Self {
+        let level = parent.as_ref().map_or(NO_LEVEL, |parent: &Arc<Self>| {
+            parent.level.load(Ordering::Relaxed)
+        });
         Self {
             id,
             name,
+            level: AtomicU8::new(level),
             parent,
             leaf,
             is_fair_order: params.order == Order::Fair,
@@ -110,6 +120,17 @@ impl GroupInner {
 
     fn change_version(&self) {
         self.version.store(next_version(), Ordering::Release);
+    }
+
+    /// Returns what may happen to a poll that goes on, if the group differs from its runtime.
+    #[inline]
+    pub(crate) fn level(&self) -> Option<Level> {
+        Level::from_u8(self.level.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_level(&self, level: Option<Level>) {
+        let level = level.map_or(NO_LEVEL, |level| level as u8);
+        self.level.store(level, Ordering::Relaxed);
     }
 
     #[inline]

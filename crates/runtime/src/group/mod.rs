@@ -211,6 +211,29 @@ impl Group {
         groups.set_task_params(&self.inner, |task| task.slice_ns = slice_ns)
     }
 
+    /// Returns what happens to a poll of the group's tasks that goes on while others wait.
+    #[must_use]
+    pub fn preempt(&self) -> Level {
+        let level = self.inner.level();
+        level.unwrap_or_else(|| self.shared.preempt.level())
+    }
+
+    /// Sets what happens to a poll of the group's tasks that goes on while others wait, no more
+    /// than the runtime has. Polls that have begun go by the new level at the next tick. Child
+    /// groups keep theirs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_level`] above the level of the runtime, [`Error::is_removed`].
+    pub fn set_preempt(&self, level: Level) -> Result<(), Error> {
+        if self.inner.is_removed() {
+            return Err(Self::removed_error(&self.inner));
+        }
+        params::check_level(&self.path(), level, self.shared.preempt.level())?;
+        self.inner.set_level(Some(level));
+        Ok(())
+    }
+
     /// Returns what the group has used and how its tasks fared.
     ///
     /// Accounting starts with the first child group or the first call of this, wait and run times

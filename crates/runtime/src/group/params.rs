@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use evenkeel_core::{GroupParams, TaskParams};
 
-use crate::error::Error;
+use crate::error::{Error, Kind};
+use crate::preempt::Level;
 
 pub use evenkeel_core::{Class, Order, RtPolicy};
 
@@ -34,6 +35,19 @@ pub(super) fn check(params: &GroupParams) -> Result<(), Error> {
         && !(1..=99).contains(&priority)
     {
         return Err(Error::invalid("priority", priority, "1 to 99"));
+    }
+    Ok(())
+}
+
+/// Refuses a level of preemption above the runtime's.
+pub(super) fn check_level(path: &str, given: Level, allowed: Level) -> Result<(), Error> {
+    if given > allowed {
+        let path = path.to_owned();
+        return Err(Error::new(Kind::Level {
+            path,
+            given,
+            allowed,
+        }));
     }
     Ok(())
 }

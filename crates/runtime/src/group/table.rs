@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::stat::Histogram;
 use super::{Group, GroupInner, GroupStat, params};
 use crate::clock;
+use crate::context;
 use crate::error::{Error, Kind};
 use crate::shared::Shared;
 use crate::worker::TaskArena;
@@ -60,6 +61,11 @@ impl GroupTable {
         &self.root
     }
 
+    /// Queues tasks through the core from now on.
+    pub(crate) fn use_groups(&self) {
+        self.is_grouped.store(true, Ordering::SeqCst);
+    }
+
     /// Returns whether tasks are queued through the core.
     #[inline]
     pub(crate) fn is_grouped(&self) -> bool {
@@ -88,6 +94,7 @@ impl GroupTable {
     }
 
     pub(super) fn children(&self, inner: &GroupInner) -> Vec<Arc<GroupInner>> {
+        let _section = context::section();
         let tree = self.tree.lock();
         let children = tree.children.get(&inner.id);
         children.map_or(Vec::new(), |children| children.values().cloned().collect())
@@ -95,6 +102,7 @@ impl GroupTable {
 
     /// Finds a group by its path.
     pub(crate) fn lookup(&self, path: &str) -> Option<Arc<GroupInner>> {
+        let _section = context::section();
         let tree = self.tree.lock();
         let names = path.strip_prefix('/')?;
         let mut at = &self.root;
@@ -120,6 +128,7 @@ impl GroupTable {
     }
 
     fn change(&self, inner: &GroupInner, set: impl FnOnce(&mut GroupParams)) -> Result<(), Error> {
+        let _section = context::section();
         let mut tree = self.tree.lock();
         if inner.is_removed() {
             return Err(Group::removed_error(inner));
@@ -150,6 +159,7 @@ impl Shared {
         name: String,
         params: &GroupParams,
     ) -> Result<Arc<GroupInner>, Error> {
+        let _section = context::section();
         let table = &self.groups;
         let mut tree = table.tree.lock();
         self.bury(&mut tree);
@@ -200,6 +210,7 @@ impl Shared {
         let Some(parent) = &inner.parent else {
             return Err(Error::new(Kind::Root));
         };
+        let _section = context::section();
         let mut tree = self.groups.tree.lock();
         if inner.is_removed() {
             return Err(Group::removed_error(inner));
@@ -276,6 +287,7 @@ impl Shared {
 
     /// Sums up a group; the first call starts the recording of wait and run times.
     pub(super) fn group_stat(&self, inner: &Arc<GroupInner>) -> GroupStat {
+        let _section = context::section();
         let table = &self.groups;
         table.has_times.store(true, Ordering::SeqCst);
         table.is_grouped.store(true, Ordering::SeqCst);

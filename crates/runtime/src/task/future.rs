@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use super::Meta;
+use crate::context::{Window, open_window};
 use crate::worker::leave_fair_task;
 
 use super::outcome::{NoUnwind, Outcome, Panic, forget_payload};
@@ -61,8 +62,9 @@ impl<F> TaskFuture<F> {
         dropped.err()
     }
 
-    fn finish<T>(&mut self, outcome: Outcome<T>) -> Poll<NoUnwind<Outcome<T>>> {
+    fn finish<T>(&mut self, outcome: Outcome<T>, window: Window) -> Poll<NoUnwind<Outcome<T>>> {
         let retired = self.retire();
+        drop(window);
         leave_fair_task(self.meta(), true);
         let outcome = match (retired, outcome) {
             (None, outcome) => outcome,
@@ -87,19 +89,23 @@ impl<F: Future> Future for TaskFuture<F> {
         // SAFETY: nothing is moved out of `self`; `inner` is only pinned again, or dropped in place
         // by `retire`.
         let this = unsafe { self.get_unchecked_mut() };
+        // From here to where it is dropped this thread runs the task's own code, and can be
+        // preempted; before and after that the task is not in a state to be queued.
+        let window = open_window();
         if this.meta().aborted.load(Ordering::Acquire) {
-            return this.finish(Outcome::Cancelled);
+            return this.finish(Outcome::Cancelled, window);
         }
         debug_assert!(this.live, "a task was polled after it had returned");
         // SAFETY: `inner` is pinned because `self` is.
         let inner = unsafe { Pin::new_unchecked(&mut *this.inner) };
         match catch_unwind(AssertUnwindSafe(|| inner.poll(cx))) {
             Ok(Poll::Pending) => {
+                drop(window);
                 leave_fair_task(this.meta(), false);
                 Poll::Pending
             }
-            Ok(Poll::Ready(value)) => this.finish(Outcome::Done(value)),
-            Err(payload) => this.finish(Outcome::Panicked(payload)),
+            Ok(Poll::Ready(value)) => this.finish(Outcome::Done(value), window),
+            Err(payload) => this.finish(Outcome::Panicked(payload), window),
         }
     }
 }

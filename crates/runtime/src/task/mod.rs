@@ -29,13 +29,15 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::task::{RawWakerVTable, Waker};
 
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use evenkeel_core::{EnqueueKind, Entity, GroupId, TaskParams, TaskState};
 
 use crate::group::GroupInner;
+use crate::preempt::Level;
+use crate::preempt::gate::CarrierId;
 use crate::shared::Shared;
 use crate::worker::slot::Item;
 
@@ -78,6 +80,8 @@ pub(crate) struct Meta {
     group_version: Cell<u32>,
     /// It was in a run queue before.
     was_queued: Cell<bool>,
+    /// The thread on which its poll is parked, by number plus one; 0 for none.
+    parked: AtomicU16,
     /// The worker whose run queue it last left; a task of fair order may still be in the tree
     /// there.
     pub(crate) home: AtomicU32,
@@ -148,6 +152,29 @@ impl Meta {
         self.cell.get().expect("set when the task was made")
     }
 
+    /// Returns what may happen to a poll of this task that goes on.
+    pub(crate) fn level(&self) -> Level {
+        self.group_ref().level().unwrap_or(self.shared_ref().preempt.level())
+    }
+
+    /// Says on which thread the task's poll is parked. While it is, the task's `Runnable` is an
+    /// entry in a queue that stands for the right to resume that poll.
+    pub(crate) fn set_parked(&self, thread: Option<CarrierId>) {
+        let parked = thread.map_or(0, |id| id + 1);
+        self.parked.store(parked, Ordering::Release);
+    }
+
+    /// Returns whether the task's poll is parked, so that it is to be resumed and not polled.
+    #[inline]
+    pub(crate) fn is_parked(&self) -> bool {
+        self.parked.load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes the right to give an order to the thread on which the poll is parked.
+    pub(crate) fn take_parked(&self) -> Option<CarrierId> {
+        self.parked.swap(0, Ordering::AcqRel).checked_sub(1)
+    }
+
     /// Gives up the reference that the task keeps to itself. Once, when its future is dropped.
     #[allow(unsafe_code)]
     fn release_itself(&self) {
@@ -173,6 +200,11 @@ unsafe impl Sync for TaskRef {}
 impl TaskRef {
     pub(crate) fn new(meta: &Meta) -> Self {
         Self(NonNull::from(meta))
+    }
+
+    /// Makes one of a pointer, unless it is null.
+    pub(crate) fn from_pointer(meta: *mut Meta) -> Option<Self> {
+        NonNull::new(meta).map(Self)
     }
 
     #[allow(unsafe_code)]
@@ -345,6 +377,7 @@ impl Meta {
             shard,
             aborted: AtomicBool::new(false),
             was_queued: Cell::new(false),
+            parked: AtomicU16::new(0),
             group_version: Cell::new(group_version),
             home: AtomicU32::new(shard),
             woken_ns: Cell::new(0),

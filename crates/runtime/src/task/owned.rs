@@ -139,6 +139,7 @@ impl OwnedTasks {
 
     /// Returns the number of unfinished tasks.
     pub(crate) fn len(&self) -> usize {
+        let _section = crate::context::section();
         self.shards.iter().map(|shard| shard.lock().len).sum()
     }
 
@@ -168,6 +169,7 @@ impl OwnedTasks {
 
 /// Unlinks a task from its runtime's list, if it is in it.
 pub(crate) fn remove(meta: &Meta) {
+    let _section = crate::context::section();
     let shared = meta.shared_ref();
     shared.owned.remove(meta);
     if shared.life.is_abandoned.load(Ordering::SeqCst) {

@@ -25,10 +25,9 @@ use crossbeam_deque::Steal;
 use evenkeel_core::balance::select_victim;
 use evenkeel_core::{
     Arena, Class, Config, CpuShared, EnqueueKind, Entity, GroupId, Migrating, Outcome, Picked,
-    PullRequest, RunQueue, TaskState,
+    PullRequest, Resched, RunQueue, TaskState,
 };
-use parking_lot::{Mutex, MutexGuard};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::Worker;
 use crate::clock;
@@ -62,9 +61,12 @@ impl Arena for TaskArena {
     }
 }
 
-type Rq = RunQueue<TaskArena>;
+pub(super) type Rq = RunQueue<TaskArena>;
 
 /// A worker's run queue and what others may know of it without its lock.
+///
+/// The lock is the standard library's, because the monitor takes it: a `parking_lot` lock shares a
+/// table with those of the tasks, whose locks a parked thread may hold.
 pub(crate) struct CpuQueue {
     rq: Mutex<Rq>,
     pub(crate) hints: Arc<CpuShared>,
@@ -81,7 +83,16 @@ impl CpuQueue {
 
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Rq> {
-        self.rq.lock()
+        self.rq.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the queue if nobody else does at the moment.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Rq>> {
+        match self.rq.try_lock() {
+            Ok(rq) => Some(rq),
+            Err(TryLockError::Poisoned(rq)) => Some(rq.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Takes a waiting task out of this queue, of one group if it is given.
@@ -115,6 +126,8 @@ pub(super) struct Current {
     /// Another task of the group has taken the place of the one that the run queue believes to be
     /// running.
     is_replaced: Cell<bool>,
+    /// The task in [`Worker::yielded`] did not yield: its poll is parked on another thread.
+    is_preempted: Cell<bool>,
     seed: Cell<u64>,
 }
 
@@ -160,6 +173,7 @@ impl Default for Current {
             polls_planned: Cell::new(0),
             polls_left: Cell::new(0),
             is_replaced: Cell::new(false),
+            is_preempted: Cell::new(false),
             seed: Cell::new(0),
         }
     }
@@ -190,7 +204,8 @@ impl Worker {
         if runnable.metadata().group_ref().is_fair_order {
             return self.shared.enqueue_home(runnable, now_ns);
         }
-        enqueue(&mut self.queue().lock(), &self.shared, runnable, now_ns);
+        // The worker is between polls, or its current one goes on to its end.
+        let _ = enqueue(&mut self.queue().lock(), &self.shared, runnable, now_ns);
     }
 
     /// Switches to the next task.
@@ -254,7 +269,19 @@ impl Worker {
         if self.current.is_replaced.replace(false) {
             rq.replace_current(&mut TaskArena, key);
         }
-        rq.put_prev(&mut TaskArena, now_ns, Outcome::Yielded);
+        let outcome = if self.current.is_preempted.replace(false) {
+            Outcome::Preempted
+        } else {
+            Outcome::Yielded
+        };
+        rq.put_prev(&mut TaskArena, now_ns, outcome);
+    }
+
+    /// Takes over a task whose poll was interrupted on this worker and is parked.
+    pub(super) fn put_preempted(&self, task: Runnable) {
+        self.current.end_stretch();
+        self.current.is_preempted.set(true);
+        self.yielded.set(Some(task));
     }
 
     /// Switches through the run queue: charges, takes in what was woken, picks.
@@ -266,7 +293,7 @@ impl Worker {
         let mut rq = self.queue().lock();
         self.put_current(&mut rq, now_ns);
         if let Some(woken) = self.remote().slot.take() {
-            enqueue(&mut rq, &self.shared, woken, now_ns);
+            let _ = enqueue(&mut rq, &self.shared, woken, now_ns);
         }
         if let Some(request) = rq.pull_request(now_ns) {
             drop(rq);
@@ -311,9 +338,10 @@ impl Worker {
                 if is_open {
                     rq.put_prev(&mut TaskArena, now_ns, Outcome::Blocked);
                 }
+                self.current.is_preempted.set(false);
                 // A task of fair order left its CPU already, and one that ran from the plain queues
                 // was never on it.
-                enqueue(rq, &self.shared, task, now_ns);
+                let _ = enqueue(rq, &self.shared, task, now_ns);
             }
         }
     }
@@ -471,7 +499,12 @@ fn leave_fair_task_slow(meta: &Meta, has_ended: bool) {
 
 /// Queues a task in a run queue whose lock is held. Not for tasks of fair order that may be delayed
 /// elsewhere.
-fn enqueue(rq: &mut Rq, shared: &Shared, runnable: Runnable, now_ns: u64) {
+pub(super) fn enqueue(
+    rq: &mut Rq,
+    shared: &Shared,
+    runnable: Runnable,
+    now_ns: u64,
+) -> Resched {
     let key = TaskRef::from_runnable(runnable);
     if key.group().is_removed() {
         if key.entity().state() == TaskState::Delayed {
@@ -480,18 +513,16 @@ fn enqueue(rq: &mut Rq, shared: &Shared, runnable: Runnable, now_ns: u64) {
         shared.owned.move_to_living(key.meta());
     }
     let kind = key.prepare();
-    // Nothing is interrupted in mid-poll, so there is nothing to do when the task would preempt;
-    // the next pick sees it.
-    let _ = rq.enqueue(&mut TaskArena, key, kind, now_ns);
+    rq.enqueue(&mut TaskArena, key, kind, now_ns)
 }
 
 impl Shared {
     /// Queues a task on worker `cpu`, or where it was last if its group has fair order.
-    fn enqueue_any(&self, runnable: Runnable, cpu: usize, now_ns: u64) {
+    pub(super) fn enqueue_any(&self, runnable: Runnable, cpu: usize, now_ns: u64) {
         if runnable.metadata().group_ref().is_fair_order {
             self.enqueue_home(runnable, now_ns);
         } else {
-            enqueue(&mut self.queues[cpu].lock(), self, runnable, now_ns);
+            let _ = enqueue(&mut self.queues[cpu].lock(), self, runnable, now_ns);
         }
     }
 
@@ -500,6 +531,6 @@ impl Shared {
         let home = runnable.metadata().home.load(Ordering::Relaxed) as usize;
         // A task spawned from outside has a shard beyond the workers for its home.
         let queue = &self.queues[home % self.queues.len()];
-        enqueue(&mut queue.lock(), self, runnable, now_ns);
+        let _ = enqueue(&mut queue.lock(), self, runnable, now_ns);
     }
 }

@@ -18,6 +18,7 @@ mod maintenance;
 mod park;
 mod plain;
 pub(crate) mod slot;
+mod tick;
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,12 +28,15 @@ use std::sync::atomic::Ordering;
 use crossbeam_deque::Worker as Deque;
 use crossbeam_utils::sync::Parker;
 
-use crate::bell::Bell;
 use crate::context;
+use crate::preempt;
+use crate::preempt::carrier::Carrier;
+use crate::preempt::order::{Before, Order};
 use crate::shared::{Remote, Shared};
-use crate::task::Runnable;
+use crate::task::{Runnable, TaskRef};
 use crate::task::outcome::forget_payload;
 pub(crate) use grouped::{CpuQueue, TaskArena, leave_fair_task};
+pub(crate) use tick::Verdict;
 use maintenance::Maintenance;
 
 /// Why a stretch of polls ended.
@@ -103,13 +107,7 @@ impl Seed {
     pub(crate) fn new() -> (Self, Remote) {
         let deque = Deque::new_fifo();
         let parker = Parker::new();
-        let remote = Remote {
-            slot: slot::LifoSlot::new(),
-            stealer: deque.stealer(),
-            unparker: parker.unparker().clone(),
-            bell: Bell::new(),
-            polls: Default::default(),
-        };
+        let remote = Remote::new(deque.stealer(), parker.unparker().clone());
         (Self { deque, parker }, remote)
     }
 }
@@ -207,6 +205,14 @@ impl Worker {
             polls.load(Ordering::Relaxed).wrapping_add(1),
             Ordering::Relaxed,
         );
+        if preempt::is_on() {
+            let meta = runnable.metadata();
+            if meta.is_parked() {
+                let task = TaskRef::from_runnable(runnable);
+                return self.resume(task.meta());
+            }
+            self.remote().begin_poll(meta.level());
+        }
         let before = context::set_task(&runnable);
         runnable.run();
         context::restore_task(before);
@@ -280,11 +286,32 @@ impl Worker {
     }
 }
 
-/// Carries a worker on this thread until the runtime ends or another thread takes over.
-pub(crate) fn carry(worker: Arc<Worker>) {
-    context::set_worker(Arc::as_ptr(&worker));
-    let _ended = Ended(&worker);
-    worker.run();
+impl Worker {
+    /// Carries this worker on this thread until the runtime ends or another thread takes over.
+    pub(crate) fn carry(&self) {
+        let _ended = Ended(self);
+        self.run();
+    }
+
+    /// Returns whether the poll that goes on should make room.
+    pub(crate) fn need_resched(&self) -> bool {
+        self.remote().need_resched()
+    }
+
+    /// Settles what became of the poll that another thread ran on this worker.
+    pub(crate) fn take_over(&self, before: Before) {
+        match before {
+            Before::Nothing => {}
+            Before::Free(_) => self.detach_current(),
+            Before::Parked(thread) => {
+                let thread = self.shared.preempt.crew.carrier(thread);
+                let task = thread.and_then(Carrier::interrupted);
+                if let Some(task) = task {
+                    self.put_preempted(task.into_runnable());
+                }
+            }
+        }
+    }
 }
 
 /// Queues a task that is ready; the schedule function of every task that workers run.
@@ -337,25 +364,24 @@ pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
 }
 
 impl Worker {
-    /// Gives this worker to a new thread.
-    #[allow(unsafe_code)]
+    /// Gives this worker to another thread.
     fn hand_off(&self) {
-        // SAFETY: `context::WORKER` points into an `Arc` that the carrier holds, so there is a
-        // count to add to.
-        let me = unsafe {
-            Arc::increment_strong_count(self);
-            Arc::from_raw(std::ptr::from_ref(self))
+        let preempt = &self.shared.preempt;
+        let next = match preempt::spare_or_new(&self.shared) {
+            Ok(next) => next,
+            Err(error) => {
+                tracing::warn!(%error, "block_in_place: no thread for the worker, its tasks wait");
+                return;
+            }
         };
         self.detach_current();
-        let name = format!("{}-{}", self.shared.settings.thread_name, self.index);
         context::set_worker(std::ptr::null());
-        let started = std::thread::Builder::new()
-            .name(name)
-            .stack_size(self.shared.settings.stack_size)
-            .spawn(move || carry(me));
-        if let Err(error) = started {
-            context::set_worker(self);
-            tracing::warn!(%error, "block_in_place: no thread for the worker, its tasks wait");
-        }
+        let lease = preempt.crew.lease(self.index);
+        let is_passed = lease.pass(lease.load(), next.id);
+        debug_assert!(is_passed, "nobody takes a worker whose carrier is in a section");
+        next.mailbox.command(Order::Carry {
+            cpu: self.index as u16,
+            before: Before::Nothing,
+        });
     }
 }

@@ -21,6 +21,7 @@ use std::time::Duration;
 use super::Worker;
 use crate::idle::Woken;
 use crate::io::Seat;
+use crate::preempt;
 use crate::task::Runnable;
 
 /// How long a sentry sleeps between two looks.
@@ -117,6 +118,9 @@ impl Worker {
         self.is_searching.set(is_notified);
         self.linger.is_worthwhile.set(is_notified);
         self.remote().bell.answer();
+        if preempt::is_on() && !self.shared.idle.has_parked() {
+            self.shared.preempt.post_monitor();
+        }
     }
 
     /// Queues the tasks that events woke while this worker sat in the driver.

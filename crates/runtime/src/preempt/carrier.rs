@@ -1,0 +1,80 @@
+//! One OS thread that carries virtual CPUs.
+
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
+
+use super::gate::{CarrierId, Gate};
+use super::order::Mailbox;
+use super::sys;
+use crate::task::{Meta, TaskRef};
+
+/// A thread that carries CPUs, as the others see it.
+///
+/// Everything here may be used in a signal handler.
+pub(crate) struct Carrier {
+    pub(crate) id: CarrierId,
+    pub(crate) gate: Gate,
+    pub(crate) mailbox: Mailbox,
+    /// The kernel's number of the thread; 0 until it has started and after it has ended.
+    tid: AtomicI32,
+    /// The term of the lease for which a signal was sent last, see `Term::to_bits`.
+    pub(crate) asked_term: AtomicU64,
+    /// The task whose poll was interrupted when this thread last gave a CPU up, while it is parked
+    /// or goes on without a CPU.
+    pub(crate) interrupted: AtomicPtr<Meta>,
+    /// CPU time of this thread when its poll lost its CPU, in ns; 0 when it has not lost one.
+    cpu_time_at_loss: AtomicU64,
+}
+
+impl Carrier {
+    pub(super) fn new(id: CarrierId) -> Self {
+        Self {
+            id,
+            gate: Gate::new(),
+            mailbox: Mailbox::new(),
+            tid: AtomicI32::new(0),
+            asked_term: AtomicU64::new(0),
+            interrupted: AtomicPtr::new(ptr::null_mut()),
+            cpu_time_at_loss: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes note of the thread; called by it, first of all.
+    pub(super) fn started(&self) {
+        self.tid.store(sys::thread_id(), Ordering::Release);
+    }
+
+    /// Takes note that the thread is about to end.
+    pub(super) fn ended(&self) {
+        self.tid.store(0, Ordering::Release);
+    }
+
+    /// Returns the kernel's number of the thread, while it runs.
+    pub(crate) fn tid(&self) -> Option<i32> {
+        Some(self.tid.load(Ordering::Acquire)).filter(|&tid| tid != 0)
+    }
+
+    /// Takes the task whose poll is parked on this thread; for the one that carries its CPU now.
+    pub(crate) fn interrupted(&self) -> Option<TaskRef> {
+        TaskRef::from_pointer(self.interrupted.load(Ordering::Acquire))
+    }
+
+    /// Takes note of the thread's CPU time at the moment when its poll lost its CPU.
+    pub(crate) fn note_loss(&self, cpu_time_ns: u64) {
+        self.cpu_time_at_loss.store(cpu_time_ns.max(1), Ordering::Relaxed);
+    }
+
+    /// Returns the CPU time that the thread has used since its poll lost its CPU, once, in ns. For
+    /// the thread itself.
+    pub(crate) fn take_loss(&self) -> Option<u64> {
+        match self.cpu_time_at_loss.swap(0, Ordering::Relaxed) {
+            0 => None,
+            then => Some(sys::own_cpu_time_ns().saturating_sub(then)),
+        }
+    }
+
+    /// Takes note that a poll which had lost its CPU has ended.
+    pub(super) fn note_end_of_poll(&self) {
+        self.take_loss();
+    }
+}
