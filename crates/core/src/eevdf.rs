@@ -37,7 +37,7 @@
 use crate::arena::Arena;
 use crate::config::Config;
 use crate::entity::{Entity, TaskState};
-use crate::features::feat;
+use crate::feat;
 use crate::tree::{Tree, before};
 use crate::weight::calc_delta_fair;
 

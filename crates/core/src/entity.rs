@@ -3,6 +3,7 @@
 use crate::config::{MAX_SLICE_NS, MIN_SLICE_NS};
 use crate::error::Error;
 use crate::group::GroupId;
+use crate::keys;
 use crate::weight::{IDLE_WEIGHT, NICE_RANGE, nice_to_weight};
 
 /// What a real-time task does when others of its priority wait.
@@ -31,6 +32,16 @@ pub enum Class {
     Idle,
 }
 
+impl Class {
+    /// Turns on what tasks of this class need.
+    fn make_ready(self) -> Result<(), Error> {
+        match self {
+            Class::RealTime { .. } => keys::REALTIME.enable(),
+            Class::Fair | Class::Idle => Ok(()),
+        }
+    }
+}
+
 /// Settings of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskParams {
@@ -54,10 +65,14 @@ impl Default for TaskParams {
 }
 
 impl TaskParams {
-    /// Checks every value.
+    /// Checks every value, and makes ready what the class needs: the first settings that ask for
+    /// the real-time class turn its [key](crate::keys::REALTIME) on, for good. Call it before the
+    /// settings are given to an entity.
     ///
     /// # Errors
-    /// [`Error::is_invalid_value`], naming the knob.
+    /// [`Error::is_invalid_value`], naming the knob; [`Error::is_not_compiled`] if the real-time
+    /// class is not in this build (cargo feature `realtime`); [`Error::is_key`] if its key is off
+    /// and the system refuses to have code changed.
     pub fn check(&self) -> Result<(), Error> {
         if let Class::RealTime { priority, .. } = self.class
             && !(1..=99).contains(&priority)
@@ -71,7 +86,7 @@ impl TaskParams {
             let allowed = "0 (base slice), or 100000 to 100000000 ns";
             return Err(Error::invalid("slice_ns", self.slice_ns.into(), allowed));
         }
-        Ok(())
+        self.class.make_ready()
     }
 }
 
@@ -148,6 +163,9 @@ const _: () = assert!(size_of::<Entity<core::num::NonZeroU64>>() == 64);
 
 impl<K> Entity<K> {
     /// Creates the entity of a task that has not been queued yet.
+    ///
+    /// # Panics
+    /// If the class is not available, which [`TaskParams::check`] reports as an error.
     pub fn new(group: GroupId, params: TaskParams) -> Self {
         let mut entity = Entity {
             left: None,
@@ -209,11 +227,17 @@ impl<K> Entity<K> {
 
     /// Changes the settings; only while the task is in no run queue (otherwise:
     /// [`RunQueue::set_params`](crate::RunQueue::set_params)). The lag of a sleeper is kept.
+    ///
+    /// # Panics
+    /// If the class is not available, which [`TaskParams::check`] reports as an error.
     pub fn set_params(&mut self, params: TaskParams) {
         debug_assert!(!matches!(
             self.state,
             TaskState::Queued | TaskState::Delayed
         ));
+        if let Err(error) = params.class.make_ready() {
+            panic!("settings that were not checked: {error}");
+        }
         let old_weight = self.weight();
         (self.policy, self.rt_priority) = match params.class {
             Class::Fair => (Policy::Fair, 0),
@@ -289,8 +313,8 @@ mod tests {
         };
         for (result, ok) in [
             (with(Class::Fair, 0, 0), true),
-            (with(rt(1), -20, 100_000), true),
-            (with(rt(99), 19, 100_000_000), true),
+            (with(rt(1), -20, 100_000), cfg!(feature = "realtime")),
+            (with(rt(99), 19, 100_000_000), cfg!(feature = "realtime")),
             (with(rt(0), 0, 0), false),
             (with(rt(100), 0, 0), false),
             (with(Class::Fair, 20, 0), false),

@@ -2,6 +2,12 @@
 
 use core::fmt;
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::features;
+use crate::keys::FlipError;
+
 /// Reports why a request of the control plane was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Kind);
@@ -16,6 +22,18 @@ pub(crate) enum Kind {
     NoSuchGroup,
     Busy(&'static str),
     TooMany,
+    /// A part that this build does not have: the cargo feature that it needs.
+    NotCompiled(&'static str),
+    /// A feature that is a constant here, and its value.
+    ConstantFeature(&'static str, bool),
+    /// A word that names no feature, its number in the text, and similar names.
+    UnknownFeature {
+        word: String,
+        number: usize,
+        near: Vec<&'static str>,
+    },
+    /// A static key could not be flipped.
+    Key(FlipError),
 }
 
 impl Error {
@@ -46,6 +64,22 @@ impl Error {
     pub fn is_limit(&self) -> bool {
         self.0 == Kind::TooMany
     }
+
+    /// Returns whether something was asked for that this build does not have.
+    pub fn is_not_compiled(&self) -> bool {
+        matches!(self.0, Kind::NotCompiled(_) | Kind::ConstantFeature(..))
+    }
+
+    /// Returns whether a text named a scheduler [feature](crate::features) that does not exist.
+    pub fn is_unknown_feature(&self) -> bool {
+        matches!(self.0, Kind::UnknownFeature { .. })
+    }
+
+    /// Returns whether a [key](crate::keys) could not be flipped, because the system refuses to
+    /// have code changed.
+    pub fn is_key(&self) -> bool {
+        matches!(self.0, Kind::Key(_))
+    }
 }
 
 impl From<Kind> for Error {
@@ -54,9 +88,15 @@ impl From<Kind> for Error {
     }
 }
 
+impl From<FlipError> for Error {
+    fn from(error: FlipError) -> Self {
+        Error(Kind::Key(error))
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        match &self.0 {
             Kind::Invalid {
                 knob,
                 given,
@@ -67,6 +107,21 @@ impl fmt::Display for Error {
             Kind::NoSuchGroup => f.write_str("the group does not exist"),
             Kind::Busy(why) => write!(f, "the group is in use: {why}"),
             Kind::TooMany => f.write_str("too many groups"),
+            Kind::NotCompiled(part) => {
+                write!(f, "not in this build: it needs the cargo feature `{part}`")
+            }
+            Kind::ConstantFeature(name, on) => {
+                let value = if *on { "on" } else { "off" };
+                write!(
+                    f,
+                    "feature {name} is {value}, a constant of this build; with the cargo feature \
+                     `sched-debug` features can be switched"
+                )
+            }
+            Kind::UnknownFeature { word, number, near } => {
+                features::write_unknown(f, word, *number, near)
+            }
+            Kind::Key(error) => error.fmt(f),
         }
     }
 }

@@ -32,7 +32,7 @@ use crate::arena::Arena;
 use crate::config::Config;
 use crate::eevdf::EevdfQueue;
 use crate::entity::{Entity, SLICE_UNIT_NS, TaskParams};
-use crate::features::feat;
+use crate::feat;
 use crate::fifo::FifoList;
 use crate::group::{GroupId, Order};
 use crate::leaf::{FluidClock, Leaf, NOT_RUNNING, RATE_ONE, SlotData};

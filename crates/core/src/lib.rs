@@ -37,6 +37,7 @@ mod fifo;
 mod fragment;
 mod group;
 mod idle;
+pub mod keys;
 mod leaf;
 mod rt;
 mod runqueue;

@@ -24,6 +24,7 @@ pub mod cases;
 pub mod check;
 mod exec;
 pub mod fault;
+pub mod flip;
 pub mod frac;
 pub mod generate;
 pub mod history;

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::{Args, Parser, Subcommand};
 
+use evenkeel_core::features;
 use evenkeel_sim::cases::{CASES, Case, Kind};
 use evenkeel_sim::check::Bounds;
+use evenkeel_sim::flip::{self, Flipping};
 use evenkeel_sim::generate;
 use evenkeel_sim::history::{Cut, History};
 use evenkeel_sim::port::CorePort;
@@ -65,6 +67,10 @@ struct Check {
     /// Skip the judged phase.
     #[arg(long)]
     unjudged: bool,
+    /// Flip scheduler features and keys at random moments. Claims no shares, and runs one history
+    /// at a time. Needs the cargo feature `sched-debug`.
+    #[arg(long)]
+    flip_features: bool,
     /// Take all nice values to be 0.
     #[arg(long)]
     equal_nice: bool,
@@ -108,8 +114,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_history(history: History, is_traced: bool) -> Result<Report, Box<Failure>> {
+fn run_history(history: History, flips: bool, is_traced: bool) -> Result<Report, Box<Failure>> {
     let sched = CorePort::new(history.machine.cpus as usize);
+    if flips {
+        let sched = Flipping::new(sched, history.seed);
+        let result = runner::run(history, sched, Bounds::UNJUDGED, is_traced);
+        flip::check_balance().unwrap_or_else(|message| panic!("{message}"));
+        return result;
+    }
     runner::run(history, sched, Bounds::default(), is_traced)
 }
 
@@ -120,11 +132,19 @@ fn cut_history(seed: u64, cut: &Cut) -> History {
 }
 
 fn check(args: &Check) -> ExitCode {
+    let flips = args.flip_features;
+    if flips && !features::CAN_SET {
+        eprintln!("--flip-features needs a build with the cargo feature `sched-debug`");
+        return ExitCode::from(2);
+    }
+    // Features and keys belong to the process.
+    let jobs = if flips { 1 } else { args.jobs.max(1) };
     let cut = Cut {
         tasks: args.without_tasks.clone(),
         ops: args.without_ops.clone(),
         busy_ns: args.busy_ns,
-        is_unjudged: args.unjudged,
+        // Shares depend on the features.
+        is_unjudged: args.unjudged || args.flip_features,
         has_equal_nice: args.equal_nice,
         has_equal_slices: args.equal_slices,
     };
@@ -142,7 +162,7 @@ fn check(args: &Check) -> ExitCode {
             if seed > to || has_failed.load(Ordering::Relaxed) && !args.keep_going {
                 return;
             }
-            let result = run_history(cut_history(seed, &cut), args.trace);
+            let result = run_history(cut_history(seed, &cut), flips, args.trace);
             let stats = result
                 .as_ref()
                 .map_or_else(|f| &f.report.stats, |r| &r.stats);
@@ -156,13 +176,13 @@ fn check(args: &Check) -> ExitCode {
                 }
                 // The first failure reports; others at the same time keep quiet.
                 if !has_failed.swap(true, Ordering::Relaxed) {
-                    report_failure(seed, &cut, failure, args.no_shrink);
+                    report_failure(seed, &cut, failure, flips, args.no_shrink);
                 }
             }
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..args.jobs.max(1) {
+        for _ in 0..jobs {
             scope.spawn(work);
         }
     });
@@ -177,9 +197,10 @@ fn check(args: &Check) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn report_failure(seed: u64, cut: &Cut, failure: Box<Failure>, is_final: bool) {
+fn report_failure(seed: u64, cut: &Cut, failure: Box<Failure>, flips: bool, is_final: bool) {
     eprintln!("seed {seed} broke a promise\n{failure}");
-    eprintln!("replay: {}", runner::replay_command(seed, cut, " --trace"));
+    let replay = |cut: &Cut| runner::replay_command(seed, cut, flips, " --trace");
+    eprintln!("replay: {}", replay(cut));
     if is_final {
         return;
     }
@@ -189,13 +210,13 @@ fn report_failure(seed: u64, cut: &Cut, failure: Box<Failure>, is_final: bool) {
         ops: history.ops.len(),
         busy_ns: history.busy_ns,
     };
-    let run = |cut: &Cut| run_history(cut_history(seed, cut), false).err();
+    let run = |cut: &Cut| run_history(cut_history(seed, cut), flips, false).err();
     let (cut, smaller) = shrink::shrink(size, cut, &failure, run);
     if let Some(smaller) = smaller {
         let left = (size.tasks - cut.tasks.len(), size.ops - cut.ops.len());
         eprintln!("\nsmaller: {} tasks, {} operations", left.0, left.1);
         eprintln!("{}\n{smaller}", cut_history(seed, &cut));
-        eprintln!("replay: {}", runner::replay_command(seed, &cut, " --trace"));
+        eprintln!("replay: {}", replay(&cut));
     }
 }
 

@@ -97,9 +97,16 @@ pub fn run<S: Scheduler>(
     }
 }
 
-/// Returns the command that replays a history, or what a cut leaves of it.
-pub fn replay_command(seed: u64, cut: &Cut, extra: &str) -> String {
-    let mut text = format!("cargo run --release -p evenkeel-sim -- check --seed {seed}{extra}");
+/// Returns the command that replays a history, or what a cut leaves of it; `flips`: with features
+/// and keys flipped meanwhile (see [`crate::flip`]).
+pub fn replay_command(seed: u64, cut: &Cut, flips: bool, extra: &str) -> String {
+    let (build, mode) = if flips {
+        (" --features sched-debug", " --flip-features")
+    } else {
+        ("", "")
+    };
+    let mut text =
+        format!("cargo run --release -p evenkeel-sim{build} -- check{mode} --seed {seed}{extra}");
     let list = |numbers: &[usize]| -> String {
         let words: Vec<String> = numbers.iter().map(usize::to_string).collect();
         words.join(",")
@@ -171,7 +178,7 @@ mod tests {
             has_equal_nice: true,
             has_equal_slices: true,
         };
-        let text = replay_command(9, &cut, "");
+        let text = replay_command(9, &cut, false, "");
         let end = "--seed 9 --without-tasks 1,4 --without-ops 0 --busy-ns 7";
         assert!(text.ends_with(&format!("{end} --unjudged --equal-nice --equal-slices")));
     }

@@ -19,7 +19,7 @@ fn random_histories_break_no_promise() {
         let history = generate::from_seed(seed);
         let sched = CorePort::new(history.machine.cpus as usize);
         if let Err(failure) = runner::run(history, sched, Bounds::default(), false) {
-            let command = runner::replay_command(seed, &Cut::default(), "");
+            let command = runner::replay_command(seed, &Cut::default(), false, "");
             panic!("{failure}\nreplay: {command}");
         }
     }

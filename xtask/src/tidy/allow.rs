@@ -13,6 +13,10 @@ pub(crate) const UNSAFE_MODULES: &[UnsafeModule] = &[
         "counts what the global allocator hands out",
     ),
     unsafe_module(
+        "crates/bench/src/lock/probe/usage.rs",
+        "asks the C library for this thread's switches",
+    ),
+    unsafe_module(
         "crates/core/tests/no_alloc.rs",
         "counts allocations in a global allocator",
     ),
@@ -28,6 +32,30 @@ pub(crate) const UNSAFE_MODULES: &[UnsafeModule] = &[
     unsafe_module(
         "crates/runtime/src/worker/",
         "workers pass from thread to thread; groups of open tasks",
+    ),
+    unsafe_module(
+        "crates/slice/examples/abi/",
+        "calls the kernel by itself, to check it",
+    ),
+    unsafe_module("crates/slice/src/alloc.rs", "is a global allocator"),
+    unsafe_module(
+        "crates/slice/src/kernel/linux/",
+        "registers areas with the kernel, and writes to them",
+    ),
+    unsafe_module(
+        "crates/slice/src/kernel/linux_tests.rs",
+        "plays the kernel on an area",
+    ),
+    unsafe_module("crates/slice/src/locks/", "implements raw locks"),
+    unsafe_module(
+        "crates/slice/src/runtime.rs",
+        "a function pointer in an atomic; a hook on fork",
+    ),
+    unsafe_module("crates/slice/tests/alloc.rs", "is a global allocator"),
+    unsafe_module("crates/slice/tests/fork.rs", "forks"),
+    unsafe_module(
+        "crates/slice/tests/signals.rs",
+        "installs signal handlers and single-steps",
     ),
     unsafe_module(
         "crates/static-key/examples/stress/sites_x86_64.rs",

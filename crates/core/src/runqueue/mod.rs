@@ -28,6 +28,8 @@ use crate::error::{Error, Kind};
 use crate::fragment::{FairClass, TaskQueue};
 use crate::group::GroupId;
 use crate::idle::IdleQueue;
+use crate::key_on;
+use crate::keys;
 use crate::leaf::Leaf;
 use crate::rt::RtQueue;
 
@@ -229,6 +231,7 @@ impl<A: Arena> RunQueue<A> {
     /// If they disagree.
     pub fn validate(&self, arena: &A) {
         self.fair.validate();
+        assert!(keys::REALTIME.is_on() || self.rt.is_empty());
         let mut running = self.rt.len() + self.idle.len();
         for &at in self.fair.active() {
             let fragment = self.fair.fragment(at);
@@ -242,9 +245,15 @@ impl<A: Arena> RunQueue<A> {
         assert_eq!(running, self.nr_running as usize);
     }
 
+    /// Returns whether a real-time task waits here: none does while the class's key is off.
+    #[inline(always)]
+    fn rt_waits(&self) -> bool {
+        key_on!(REALTIME) && !self.rt.is_empty()
+    }
+
     /// Rank of the best task that this CPU can run without pulling, `curr` included.
     fn rank(&self) -> Rank {
-        if !self.rt.is_empty() {
+        if self.rt_waits() {
             return Rank::real_time(self.rt.top());
         }
         let own = match self.curr {
@@ -276,7 +285,7 @@ impl<A: Arena> RunQueue<A> {
             self.nr_running,
             self.fair.nr_waiting,
             self.idle.len() as u32,
-            self.rt.top(),
+            if self.rt_waits() { self.rt.top() } else { 0 },
         );
         if now != self.published {
             self.published = now;

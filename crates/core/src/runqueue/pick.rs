@@ -13,7 +13,7 @@ impl<A: Arena> RunQueue<A> {
     #[inline]
     pub fn pick_next(&mut self, arena: &mut A, now: u64) -> Option<Picked<A::Key>> {
         debug_assert!(self.curr.is_none(), "pick_next before put_prev");
-        if self.rt.is_empty()
+        if !self.rt_waits()
             && let Some(at) = self.fair.curr()
             && self.fair.turn_goes_on(at)
             && let TaskQueue::Fifo(list) = &mut self.fair.fragment_mut(at).queue
@@ -85,7 +85,7 @@ impl<A: Arena> RunQueue<A> {
 
     /// Returns whether a real-time task waits and is not throttled in favour of lower classes.
     fn rt_may_run(&mut self, now: u64) -> bool {
-        if self.rt.is_empty() {
+        if !self.rt_waits() {
             return false;
         }
         let has_lower = self.fair.nr_active() > 0 || !self.idle.is_empty();
@@ -297,7 +297,7 @@ impl<A: Arena> RunQueue<A> {
             Policy::RtFifo | Policy::RtRoundRobin => self.tick_rt(now),
             Policy::Idle => {
                 let over = curr.slice_left == 0 && !self.idle.is_empty();
-                over || self.fair.nr_active() > 0 || !self.rt.is_empty()
+                over || self.fair.nr_active() > 0 || self.rt_waits()
             }
             Policy::Fair => self.tick_fair(curr.fragment, queue_wants, now),
         };
@@ -318,7 +318,7 @@ impl<A: Arena> RunQueue<A> {
     }
 
     fn tick_fair(&mut self, at: u32, queue_wants: bool, now: u64) -> bool {
-        if !self.rt.is_empty() && !self.rt.is_throttled(now, &self.config) {
+        if self.rt_waits() && !self.rt.is_throttled(now, &self.config) {
             return true;
         }
         if self.fair.turn_left(at) > 0 {

@@ -120,7 +120,7 @@ impl<A: Arena> RunQueue<A> {
         request: &PullRequest,
         now: u64,
     ) -> Option<Migrating<A::Key>> {
-        if !self.rt.is_empty() && Rank::real_time(self.rt.top()) > request.rank {
+        if self.rt_waits() && Rank::real_time(self.rt.top()) > request.rank {
             let key = self.rt.pop(arena)?;
             return self.release(arena, key, now);
         }

@@ -22,7 +22,7 @@ impl<A: Arena> RunQueue<A> {
     /// picked again as of the last time that this queue was charged.
     #[inline]
     pub fn turn_goes_on(&self) -> bool {
-        self.rt.is_empty()
+        !self.rt_waits()
             && self.curr.as_ref().is_some_and(|curr| {
                 curr.policy == Policy::Fair
                     && self.fair.curr() == Some(curr.fragment)
