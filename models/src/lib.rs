@@ -11,16 +11,16 @@ mod sync;
 
 #[path = "../../crates/runtime/src/bell.rs"]
 mod bell;
-#[path = "../../crates/runtime/src/idle.rs"]
-mod idle;
 #[path = "../../crates/runtime/src/preempt/gate.rs"]
 mod gate;
+#[path = "../../crates/runtime/src/idle.rs"]
+mod idle;
 #[path = "../../crates/runtime/src/preempt/order.rs"]
 mod order;
-#[path = "../../crates/runtime/src/preempt/spares.rs"]
-mod spares;
 #[path = "../../crates/runtime/src/worker/slot.rs"]
 mod slot;
+#[path = "../../crates/runtime/src/preempt/spares.rs"]
+mod spares;
 
 #[cfg(test)]
 mod preempt_tests;

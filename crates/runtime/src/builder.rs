@@ -162,7 +162,11 @@ impl Builder {
             return Err(Error::invalid("preempt_signal", self.signal, allowed));
         }
         if !(1..=MAX_MAX_PARKED).contains(&self.max_parked) {
-            return Err(Error::invalid("max_parked_polls", self.max_parked, "1 to 16384"));
+            return Err(Error::invalid(
+                "max_parked_polls",
+                self.max_parked,
+                "1 to 16384",
+            ));
         }
         Ok(())
     }

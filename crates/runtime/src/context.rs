@@ -72,7 +72,11 @@ pub(crate) struct Section(Option<&'static Carrier>);
 /// Enters a section, where the runtime preempts at all.
 #[inline]
 pub(crate) fn section() -> Section {
-    Section(if preempt::is_on() { enter_section() } else { None })
+    Section(if preempt::is_on() {
+        enter_section()
+    } else {
+        None
+    })
 }
 
 #[inline(never)]
@@ -109,7 +113,11 @@ pub(crate) struct Window(Option<&'static Carrier>);
 /// inside another one's code, as at shutdown, belongs to that.
 #[inline]
 pub(crate) fn open_window() -> Window {
-    Window(if preempt::is_on() { leave_section() } else { None })
+    Window(if preempt::is_on() {
+        leave_section()
+    } else {
+        None
+    })
 }
 
 #[inline(never)]

@@ -25,6 +25,10 @@ pub(crate) const UNSAFE_MODULES: &[UnsafeModule] = &[
         "the worker and the task of this thread, by pointer",
     ),
     unsafe_module(
+        "crates/runtime/src/preempt/sys.rs",
+        "signals, futexes, affinity and clocks of threads",
+    ),
+    unsafe_module(
         "crates/runtime/src/shared.rs",
         "a counted reference to the current task's group",
     ),

@@ -29,6 +29,7 @@ pub(crate) use table::GroupTable;
 
 use crate::error::{Error, Kind};
 use crate::handle::Handle;
+use crate::preempt::Level;
 use crate::shared::Shared;
 use crate::task::JoinHandle;
 

@@ -61,7 +61,8 @@ impl Carrier {
 
     /// Takes note of the thread's CPU time at the moment when its poll lost its CPU.
     pub(crate) fn note_loss(&self, cpu_time_ns: u64) {
-        self.cpu_time_at_loss.store(cpu_time_ns.max(1), Ordering::Relaxed);
+        self.cpu_time_at_loss
+            .store(cpu_time_ns.max(1), Ordering::Relaxed);
     }
 
     /// Returns the CPU time that the thread has used since its poll lost its CPU, once, in ns. For

@@ -1,7 +1,7 @@
 //! Who carries a virtual CPU, and when it may be taken from its carrier.
 //!
-//! A CPU's [`Lease`] names the thread that carries it. It changes hands by one compare-and-exchange,
-//! whoever does it, so there is one carrier at any time.
+//! A CPU's [`Lease`] names the thread that carries it. It changes hands by one
+//! compare-and-exchange, whoever does it, so there is one carrier at any time.
 //!
 //! A carrier touches the CPU's cells only inside *sections*, which its [`Gate`] counts. Outside of
 //! sections, that is in code of a task, the CPU can be taken from it: by another thread
@@ -10,10 +10,10 @@
 //! # Protocol
 //!
 //! The carrier enters a section: count it; **light barrier**; read `request`. Another thread takes
-//! the CPU: set `TAKING`; **heavy barrier**; read the count; if it is zero pass the lease on and set
-//! `LOST`; clear `TAKING`. The barriers pair: either the carrier sees `TAKING`, and waits the few
-//! instructions until it is cleared to learn what became of it, or the taker sees the section and
-//! leaves the CPU alone. The light barrier is one of the compiler only; the heavy one is
+//! the CPU: set `TAKING`; **heavy barrier**; read the count; if it is zero pass the lease on and
+//! set `LOST`; clear `TAKING`. The barriers pair: either the carrier sees `TAKING`, and waits the
+//! few instructions until it is cleared to learn what became of it, or the taker sees the section
+//! and leaves the CPU alone. The light barrier is one of the compiler only; the heavy one is
 //! `membarrier`, which makes every running thread of the process execute a full one. So a section
 //! costs a carrier plain loads and stores.
 //!

@@ -46,9 +46,9 @@ use crate::error::{Error, Kind};
 use crate::shared::Shared;
 use crate::task::Runnable;
 use attendant::Attendant;
-use order::{Before, Order};
 use crew::{Crew, Roster};
 use monitor::Monitor;
+use order::{Before, Order};
 use placement::Placement;
 
 /// What the runtime does about a poll that goes on while others wait.
@@ -294,8 +294,12 @@ pub(crate) fn spare_or_new(shared: &Shared) -> Result<&carrier::Carrier, Error> 
     if let Some(spare) = crew.take_spare() {
         return Ok(spare);
     }
-    let roster = crew.roster().ok_or_else(|| Error::new(Kind::TooManyThreads))?;
-    let carrier = crew.claim().ok_or_else(|| Error::new(Kind::TooManyThreads))?;
+    let roster = crew
+        .roster()
+        .ok_or_else(|| Error::new(Kind::TooManyThreads))?;
+    let carrier = crew
+        .claim()
+        .ok_or_else(|| Error::new(Kind::TooManyThreads))?;
     let id = carrier.id;
     let started = start_thread(shared, &id.to_string(), move || {
         let crew = &roster[0].shared.preempt.crew;

@@ -200,12 +200,19 @@ fn look_at(shared: &Shared, cpu: usize, seen: &mut Seen, now_ns: u64) {
     }
     shared.remotes[cpu].set_need_resched();
     let preempt = &shared.preempt;
-    let Some(carrier) = seen.term.and_then(|term| preempt.crew.carrier(term.carrier())) else {
+    let Some(carrier) = seen
+        .term
+        .and_then(|term| preempt.crew.carrier(term.carrier()))
+    else {
         return;
     };
     let is_blocked = carrier.tid().is_some_and(|tid| stands_still(tid, seen));
     if carrier.gate.is_inside() {
-        seen.blocked_ticks = if is_blocked { seen.blocked_ticks + 1 } else { 0 };
+        seen.blocked_ticks = if is_blocked {
+            seen.blocked_ticks + 1
+        } else {
+            0
+        };
     }
     match level {
         Level::Off | Level::Lazy => {}
@@ -254,6 +261,10 @@ fn take_from(shared: &Shared, cpu: usize, seen: &Seen) {
 /// waits inside the runtime.
 #[cold]
 fn rescue(shared: &Shared) {
-    shared.preempt.counters.rescues.fetch_add(1, Ordering::Relaxed);
+    shared
+        .preempt
+        .counters
+        .rescues
+        .fetch_add(1, Ordering::Relaxed);
     shared.take_parked_out(|meta| switch::release(shared, meta));
 }

@@ -30,9 +30,8 @@ pub(crate) enum Before {
 impl Order {
     /// Packs an order into a word that is not 0.
     fn pack(self) -> u64 {
-        let parts = |kind: u64, cpu: u16, other: u16| {
-            kind | u64::from(cpu) << 16 | u64::from(other) << 32
-        };
+        let parts =
+            |kind: u64, cpu: u16, other: u16| kind | u64::from(cpu) << 16 | u64::from(other) << 32;
         match self {
             Self::Carry { cpu, before } => match before {
                 Before::Nothing => parts(1, cpu, 0),

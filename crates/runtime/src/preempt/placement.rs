@@ -42,7 +42,9 @@ impl Placement {
     }
 
     fn allowed(&self) -> Mask {
-        sys::mask_of(std::array::from_fn(|at| self.allowed[at].load(Ordering::Relaxed)))
+        sys::mask_of(std::array::from_fn(|at| {
+            self.allowed[at].load(Ordering::Relaxed)
+        }))
     }
 
     /// Makes a thread that is about to be woken start on the CPU of this one.

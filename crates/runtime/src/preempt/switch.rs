@@ -143,7 +143,10 @@ impl Worker {
         let lease = crew.lease(self.index);
         context::set_worker(ptr::null());
         let is_passed = lease.pass(lease.load(), parked.id);
-        debug_assert!(is_passed, "nobody takes a CPU whose carrier is in a section");
+        debug_assert!(
+            is_passed,
+            "nobody takes a CPU whose carrier is in a section"
+        );
         self.shared.preempt.placement.bring_here(parked);
         parked.mailbox.command(Order::Resume {
             cpu: self.index as u16,

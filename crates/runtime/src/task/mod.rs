@@ -154,7 +154,9 @@ impl Meta {
 
     /// Returns what may happen to a poll of this task that goes on.
     pub(crate) fn level(&self) -> Level {
-        self.group_ref().level().unwrap_or(self.shared_ref().preempt.level())
+        self.group_ref()
+            .level()
+            .unwrap_or(self.shared_ref().preempt.level())
     }
 
     /// Says on which thread the task's poll is parked. While it is, the task's `Runnable` is an

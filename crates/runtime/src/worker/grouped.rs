@@ -499,12 +499,7 @@ fn leave_fair_task_slow(meta: &Meta, has_ended: bool) {
 
 /// Queues a task in a run queue whose lock is held. Not for tasks of fair order that may be delayed
 /// elsewhere.
-pub(super) fn enqueue(
-    rq: &mut Rq,
-    shared: &Shared,
-    runnable: Runnable,
-    now_ns: u64,
-) -> Resched {
+pub(super) fn enqueue(rq: &mut Rq, shared: &Shared, runnable: Runnable, now_ns: u64) -> Resched {
     let key = TaskRef::from_runnable(runnable);
     if key.group().is_removed() {
         if key.entity().state() == TaskState::Delayed {

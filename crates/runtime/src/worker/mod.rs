@@ -33,11 +33,11 @@ use crate::preempt;
 use crate::preempt::carrier::Carrier;
 use crate::preempt::order::{Before, Order};
 use crate::shared::{Remote, Shared};
-use crate::task::{Runnable, TaskRef};
 use crate::task::outcome::forget_payload;
+use crate::task::{Runnable, TaskRef};
 pub(crate) use grouped::{CpuQueue, TaskArena, leave_fair_task};
-pub(crate) use tick::Verdict;
 use maintenance::Maintenance;
+pub(crate) use tick::Verdict;
 
 /// Why a stretch of polls ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -378,7 +378,10 @@ impl Worker {
         context::set_worker(std::ptr::null());
         let lease = preempt.crew.lease(self.index);
         let is_passed = lease.pass(lease.load(), next.id);
-        debug_assert!(is_passed, "nobody takes a worker whose carrier is in a section");
+        debug_assert!(
+            is_passed,
+            "nobody takes a worker whose carrier is in a section"
+        );
         next.mailbox.command(Order::Carry {
             cpu: self.index as u16,
             before: Before::Nothing,
