@@ -42,7 +42,7 @@ pub struct Builder {
     is_pinned: bool,
     io: Io,
     max_blocking: usize,
-    preempt: Level,
+    preempt: Option<Level>,
     signal: i32,
     has_placement: bool,
     max_parked: usize,
@@ -65,7 +65,7 @@ impl Builder {
             is_pinned: false,
             io: Io::default(),
             max_blocking: MAX_BLOCKING,
-            preempt: Level::Handoff,
+            preempt: None,
             signal: libc::SIGURG,
             has_placement: true,
             max_parked: MAX_PARKED,
@@ -120,11 +120,14 @@ impl Builder {
         self
     }
 
-    /// Sets what happens to a poll that goes on while others wait; groups may have less. Default:
-    /// [`Level::Handoff`].
+    /// Sets what happens to a poll that goes on while others wait; groups may have less.
+    ///
+    /// By default it is [`Level::Handoff`], and the branches for that stay patched out until the
+    /// first poll that should make room: those that have begun by then run to their end, later ones
+    /// are preempted. A level set here holds from the first poll on.
     #[must_use]
     pub fn preempt(mut self, level: Level) -> Self {
-        self.preempt = level;
+        self.preempt = Some(level);
         self
     }
 
@@ -227,7 +230,8 @@ impl Builder {
             stack_size: self.stack_size,
         };
         let config = preempt::Config {
-            level: self.preempt,
+            level: self.preempt.unwrap_or(Level::Handoff),
+            is_latent: self.preempt.is_none(),
             signal: self.signal,
             has_placement: self.has_placement,
             max_parked: self.max_parked,
@@ -236,7 +240,7 @@ impl Builder {
         let preempt = Preempt::new(workers, pins.into(), config);
         let shared = Shared::new(remotes, driver, preempt, settings);
         shared.preempt.prepare()?;
-        if self.preempt == Level::Park {
+        if self.preempt == Some(Level::Park) {
             shared.groups.use_groups();
         }
         // From here on an error drops the runtime, which ends the threads already started.

@@ -39,7 +39,7 @@ pub(crate) mod sys;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
 use crate::error::{Error, Kind};
@@ -95,6 +95,8 @@ pub(crate) struct Counters {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
     pub(crate) level: Level,
+    /// Preemption goes on at the first poll that should be preempted.
+    pub(crate) is_latent: bool,
     pub(crate) signal: i32,
     pub(crate) has_placement: bool,
     pub(crate) max_parked: usize,
@@ -108,14 +110,21 @@ pub(crate) struct Preempt {
     pub(crate) counters: Counters,
     pub(crate) monitor: Monitor,
     attendant: Attendant,
-    /// Counted in [`USERS`].
-    is_user: AtomicBool,
+    /// One of [`LATENT`], [`ON`] and [`REFUSED`].
+    state: AtomicU8,
     config: Config,
 }
 
+/// Nothing to preempt was seen yet.
+const LATENT: u8 = 0;
+/// Counted in [`USERS`].
+const ON: u8 = 1;
+/// The kernel refused what is needed.
+const REFUSED: u8 = 2;
+
 impl Drop for Preempt {
     fn drop(&mut self) {
-        if self.is_user.load(Ordering::Relaxed) {
+        if self.state.load(Ordering::Relaxed) == ON {
             USERS.fetch_sub(1, Ordering::SeqCst);
         }
     }
@@ -134,7 +143,7 @@ impl Preempt {
             counters: Counters::default(),
             monitor: Monitor::new(cpus),
             attendant: Attendant::new(),
-            is_user: AtomicBool::new(false),
+            state: AtomicU8::new(LATENT),
             config,
         }
     }
@@ -151,12 +160,8 @@ impl Preempt {
 
     /// Prepares the process for this level, before any thread is started.
     pub(crate) fn prepare(&self) -> Result<(), Error> {
-        if self.config.level > Level::Off {
-            USERS.fetch_add(1, Ordering::SeqCst);
-            self.is_user.store(true, Ordering::Relaxed);
-        }
-        if self.config.level >= Level::Handoff {
-            sys::register_barrier().map_err(|error| Error::os("membarrier", error))?;
+        if self.config.level > Level::Off && !self.config.is_latent {
+            self.turn_on()?;
         }
         if self.config.level == Level::Park {
             let signal = self.config.signal;
@@ -169,6 +174,34 @@ impl Preempt {
             })?;
         }
         Ok(())
+    }
+
+    /// Makes polls that begin from now on preemptible. For the thread that builds the runtime, then
+    /// for the monitor.
+    fn turn_on(&self) -> Result<(), Error> {
+        if self.config.level >= Level::Handoff
+            && let Err(error) = sys::register_barrier()
+        {
+            self.state.store(REFUSED, Ordering::Relaxed);
+            return Err(Error::os("membarrier", error));
+        }
+        USERS.fetch_add(1, Ordering::SeqCst);
+        self.state.store(ON, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns whether polls of this runtime are preemptible; the first poll that should have been
+    /// makes those after it so.
+    fn is_ready(&self) -> bool {
+        match self.state.load(Ordering::Relaxed) {
+            LATENT => {
+                if let Err(error) = self.turn_on() {
+                    tracing::warn!(%error, "polls cannot be preempted");
+                }
+                false
+            }
+            state => state == ON,
+        }
     }
 
     /// Returns whether the monitor should be called: every worker is awake and it sleeps.

@@ -190,12 +190,13 @@ fn is_same_poll(shared: &Shared, cpu: usize, seen: &mut Seen) -> bool {
 
 /// Decides about a poll that has gone on for a tick at least.
 fn look_at(shared: &Shared, cpu: usize, seen: &mut Seen, now_ns: u64) {
-    let level = shared.remotes[cpu].level().unwrap_or(Level::Off);
-    if level == Level::Off {
+    let verdict = shared.tick_cpu(cpu, now_ns);
+    if verdict == Verdict::GoOn || !shared.preempt.is_ready() {
         return;
     }
-    let verdict = shared.tick_cpu(cpu, now_ns);
-    if verdict == Verdict::GoOn {
+    // A poll that began before preemption went on has no level.
+    let level = shared.remotes[cpu].level().unwrap_or(Level::Off);
+    if level == Level::Off {
         return;
     }
     shared.remotes[cpu].set_need_resched();

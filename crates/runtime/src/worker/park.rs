@@ -21,7 +21,6 @@ use std::time::Duration;
 use super::Worker;
 use crate::idle::Woken;
 use crate::io::Seat;
-use crate::preempt;
 use crate::task::Runnable;
 
 /// How long a sentry sleeps between two looks.
@@ -118,7 +117,7 @@ impl Worker {
         self.is_searching.set(is_notified);
         self.linger.is_worthwhile.set(is_notified);
         self.remote().bell.answer();
-        if preempt::is_on() && !self.shared.idle.has_parked() {
+        if !self.shared.idle.has_parked() {
             self.shared.preempt.post_monitor();
         }
     }
