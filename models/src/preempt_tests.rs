@@ -23,6 +23,8 @@ fn heavy_barrier() {
 struct Cpu {
     lease: Lease,
     cells: UnsafeCell<u32>,
+    /// What the polled task keeps alive; the carrier may free it once it is in a section.
+    task: UnsafeCell<u32>,
     gate: Gate,
     mailbox: Mailbox,
 }
@@ -32,6 +34,7 @@ impl Cpu {
         Arc::new(Self {
             lease: Lease::new(0),
             cells: UnsafeCell::new(0),
+            task: UnsafeCell::new(0),
             gate: Gate::new(),
             mailbox: Mailbox::new(),
         })
@@ -53,6 +56,7 @@ impl Cpu {
                 has_cpu &= !self.give_up(1);
             }
             has_cpu &= self.gate.enter() == Entry::Kept;
+            self.task.with_mut(|_| ());
             if has_cpu {
                 self.touch();
             }
@@ -84,7 +88,8 @@ fn a_cpu_has_one_carrier_while_it_is_taken() {
         let taker = cpu.clone();
         let taking = thread::spawn(move || {
             let term = taker.lease.load();
-            let is_taken = take(&taker.lease, term, &taker.gate, 1, heavy_barrier);
+            let look = || taker.task.with(|_| ());
+            let is_taken = take(&taker.lease, term, &taker.gate, 1, heavy_barrier, look);
             if is_taken {
                 taker.touch();
             }
@@ -106,7 +111,7 @@ fn a_cpu_has_one_carrier_while_it_is_taken_and_given_up_at_once() {
         // are thread 1 here.
         let taking = thread::spawn(move || {
             let term = other.lease.load();
-            if take(&other.lease, term, &other.gate, 1, heavy_barrier) {
+            if take(&other.lease, term, &other.gate, 1, heavy_barrier, || ()) {
                 other.touch();
                 return true;
             }
@@ -131,7 +136,7 @@ fn without_the_heavy_barrier_two_threads_meet() {
         let taker = cpu.clone();
         let taking = thread::spawn(move || {
             let term = taker.lease.load();
-            if take(&taker.lease, term, &taker.gate, 1, || ()) {
+            if take(&taker.lease, term, &taker.gate, 1, || (), || ()) {
                 taker.touch();
             }
         });

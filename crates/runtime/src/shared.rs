@@ -1,7 +1,8 @@
 //! What the workers and handles of one runtime share.
 
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
 use crossbeam_deque::{Injector, Steal, Stealer};
 use crossbeam_utils::CachePadded;
@@ -10,12 +11,12 @@ use evenkeel_core::{Config, Domain};
 use parking_lot::{Condvar, Mutex};
 
 use crate::bell::{Bell, Wake};
-use crate::group::{GroupInner, GroupTable};
+use crate::group::{Event, GroupInner, GroupTable};
 use crate::idle::Idle;
 use crate::io::Driver;
 use crate::preempt::{self, Level, Preempt};
-use crate::task::Runnable;
 use crate::task::owned::OwnedTasks;
+use crate::task::{Meta, Runnable};
 use crate::worker::CpuQueue;
 use crate::worker::slot::LifoSlot;
 
@@ -32,6 +33,8 @@ pub(crate) struct Remote {
     pub(crate) polls: AtomicU32,
     /// The [`Level`] of the task that is polled.
     level: AtomicU8,
+    /// The group of that task.
+    group: AtomicPtr<GroupInner>,
     /// The task that is polled should make room.
     need_resched: AtomicBool,
 }
@@ -45,6 +48,7 @@ impl Remote {
             bell: Bell::new(),
             polls: AtomicU32::new(0),
             level: AtomicU8::new(0),
+            group: AtomicPtr::new(ptr::null_mut()),
             need_resched: AtomicBool::new(false),
         }
     }
@@ -56,10 +60,22 @@ impl Remote {
 
     /// Takes note of the poll that begins. For the worker's carrier.
     #[inline]
-    pub(crate) fn begin_poll(&self, level: Level) {
-        self.level.store(level as u8, Ordering::Relaxed);
+    pub(crate) fn begin_poll(&self, meta: &Meta) {
+        self.level.store(meta.level() as u8, Ordering::Relaxed);
+        let group = meta.group.get().cast_mut();
+        self.group.store(group, Ordering::Relaxed);
         if self.need_resched.load(Ordering::Relaxed) {
             self.need_resched.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts an event of the poll that goes on, which cannot end meanwhile: for the monitor, which
+    /// holds its carrier up.
+    #[allow(unsafe_code)]
+    pub(crate) fn count_event(&self, event: Event) {
+        // SAFETY: an unfinished task keeps its group alive, and this one cannot finish meanwhile.
+        if let Some(group) = unsafe { self.group.load(Ordering::Relaxed).as_ref() } {
+            group.count_event(event);
         }
     }
 

@@ -21,6 +21,19 @@ fn next_version() -> u32 {
 /// The level of a group that has none of its own.
 const NO_LEVEL: u8 = u8::MAX;
 
+/// What preemption did to a poll of a group's own task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// It lost its CPU.
+    Preempted,
+    /// It was let go on to the end of a critical section.
+    Extended,
+    /// It lost its CPU in a critical section, whose deadline had passed.
+    Forced,
+    /// It took longer than the limit for reports.
+    OverLimit,
+}
+
 /// A group as its tasks and the workers see it.
 pub(crate) struct GroupInner {
     pub(crate) id: GroupId,
@@ -37,6 +50,8 @@ pub(crate) struct GroupInner {
     is_removed: AtomicBool,
     /// CPU time of child groups that were removed, in ns.
     pub(super) inherited_ns: AtomicU64,
+    /// By [`Event`].
+    events: [AtomicU64; 4],
     /// Unfinished tasks, one count for each shard of the owned list and written under that shard's
     /// lock.
     counts: Box<[CachePadded<AtomicU64>]>,
@@ -68,6 +83,7 @@ impl GroupInner {
             version: AtomicU32::new(next_version()),
             is_removed: AtomicBool::new(false),
             inherited_ns: AtomicU64::new(0),
+            events: Default::default(),
             counts: (0..shards).map(|_| Default::default()).collect(),
             times: (0..workers).map(|_| Default::default()).collect(),
         }
@@ -153,6 +169,16 @@ impl GroupInner {
             }
         }
         at
+    }
+
+    /// Counts an event. Async-signal-safe.
+    pub(crate) fn count_event(&self, event: Event) {
+        self.events[event as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how often something happened.
+    pub(super) fn nr_events(&self, event: Event) -> u64 {
+        self.events[event as usize].load(Ordering::Relaxed)
     }
 
     /// Counts a task in; the caller holds the lock of `shard`.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use builder::GroupBuilder;
-pub(crate) use inner::GroupInner;
+pub(crate) use inner::{Event, GroupInner};
 pub use params::{Class, Order, RtPolicy};
 pub use stat::{GroupStat, Histogram};
 pub(crate) use table::GroupTable;

@@ -25,6 +25,15 @@ pub struct GroupStat {
     pub nr_running: u64,
     /// Tasks of the group itself that have not finished.
     pub nr_tasks: u64,
+    /// Polls of the group's own tasks that lost their CPU, see [`Level`](crate::Level).
+    pub nr_preempted: u64,
+    /// Those that were let go on to the end of a critical section when their CPU was asked for.
+    pub nr_extended: u64,
+    /// Those that lost their CPU in a critical section, whose deadline had passed.
+    pub nr_forced: u64,
+    /// Polls that took longer than the limit, where that is
+    /// [set](crate::Builder::report_long_polls).
+    pub nr_over_limit: u64,
     /// How long the group's own tasks were ready before they ran.
     pub wait: Histogram,
     /// How long polls of the group's own tasks took.

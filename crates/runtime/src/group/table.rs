@@ -8,7 +8,7 @@ use evenkeel_core::{Domain, DomainShared, GroupId, GroupParams, TaskParams};
 use parking_lot::Mutex;
 
 use super::stat::Histogram;
-use super::{Group, GroupInner, GroupStat, params};
+use super::{Event, Group, GroupInner, GroupStat, params};
 use crate::clock;
 use crate::context;
 use crate::error::{Error, Kind};
@@ -303,6 +303,10 @@ impl Shared {
             usage_usec: usage_ns(&tree, inner) / 1000,
             own_usage_usec: inner.leaf.usage_ns() / 1000,
             nr_running: inner.leaf.nr_running() as u64,
+            nr_preempted: inner.nr_events(Event::Preempted),
+            nr_extended: inner.nr_events(Event::Extended),
+            nr_forced: inner.nr_events(Event::Forced),
+            nr_over_limit: inner.nr_events(Event::OverLimit),
             nr_tasks: inner.nr_tasks(),
             wait,
             run,

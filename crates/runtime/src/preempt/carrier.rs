@@ -22,6 +22,10 @@ pub(crate) struct Carrier {
     /// The task whose poll was interrupted when this thread last gave a CPU up, while it is parked
     /// or goes on without a CPU.
     pub(crate) interrupted: AtomicPtr<Meta>,
+    /// When the critical section in which the thread is was asked for its CPU, in ns.
+    pub(super) section_asked_ns: AtomicU64,
+    /// When it is to be forced, in ns; 0 while nothing is pending.
+    pub(super) section_due_ns: AtomicU64,
     /// CPU time of this thread when its poll lost its CPU, in ns; 0 when it has not lost one.
     cpu_time_at_loss: AtomicU64,
 }
@@ -35,6 +39,8 @@ impl Carrier {
             tid: AtomicI32::new(0),
             asked_term: AtomicU64::new(0),
             interrupted: AtomicPtr::new(ptr::null_mut()),
+            section_asked_ns: AtomicU64::new(0),
+            section_due_ns: AtomicU64::new(0),
             cpu_time_at_loss: AtomicU64::new(0),
         }
     }

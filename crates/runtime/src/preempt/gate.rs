@@ -173,6 +173,8 @@ impl Lease {
 
 /// Takes a CPU from its carrier, whose gate is `gate`, for the thread `to`; false when it is in a
 /// section (it is asked to give the CPU up then), or the term is over. One taker at a time.
+///
+/// `on_taken` runs while the carrier cannot yet have gone on from its poll to anything else.
 #[must_use]
 pub(crate) fn take(
     lease: &Lease,
@@ -180,6 +182,7 @@ pub(crate) fn take(
     gate: &Gate,
     to: CarrierId,
     heavy_barrier: impl FnOnce(),
+    on_taken: impl FnOnce(),
 ) -> bool {
     gate.request.fetch_or(TAKING, Ordering::Relaxed);
     heavy_barrier();
@@ -191,6 +194,9 @@ pub(crate) fn take(
         (false, false) => 0,
     };
     gate.request.fetch_or(outcome, Ordering::Relaxed);
+    if is_taken {
+        on_taken();
+    }
     gate.request.fetch_and(!TAKING, Ordering::Release);
     is_taken
 }

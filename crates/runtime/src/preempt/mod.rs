@@ -32,6 +32,7 @@ pub(crate) mod gate;
 mod monitor;
 pub(crate) mod order;
 mod placement;
+mod section;
 mod spares;
 pub(crate) mod switch;
 pub(crate) mod sys;
@@ -164,6 +165,7 @@ impl Preempt {
             self.turn_on()?;
         }
         if self.config.level == Level::Park {
+            evenkeel_slice::runtime::set_hook(section::on_section_end);
             let signal = self.config.signal;
             sys::install_handler(signal, switch::on_signal).map_err(|error| {
                 if error.kind() == std::io::ErrorKind::AlreadyExists {

@@ -16,11 +16,12 @@ use super::gate::{Term, take};
 use super::order::{Before, Order};
 use super::{Level, switch, sys};
 use crate::clock;
+use crate::group::Event;
 use crate::shared::Shared;
 use crate::worker::Verdict;
 
-/// Time between two ticks.
-const TICK: Duration = Duration::from_millis(1);
+/// Time between two ticks, in ns.
+const TICK_NS: u64 = 1_000_000;
 /// Ticks with a sleeping worker after which the monitor sleeps.
 const QUIET_TICKS: u32 = 16;
 /// A thread that used less CPU time than this since the last tick may be blocked, in ns.
@@ -125,8 +126,16 @@ pub(super) fn watch(roster: &Arc<Roster>) {
     let is_over = || shared.life.is_abandoned.load(Ordering::Acquire);
     let never = AtomicU32::new(0);
     let (mut quiet, mut ticks) = (0, 0u32);
+    let mut due_ns = clock::now_ns() + TICK_NS;
     while !is_over() {
-        sys::futex_wait_for(&never, 0, Some(TICK));
+        let now_ns = clock::now_ns();
+        if now_ns < due_ns {
+            let until_ns = due_ns.min(force_due_sections(shared, now_ns));
+            let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns));
+            sys::futex_wait_for(&never, 0, Some(wait));
+            continue;
+        }
+        due_ns = now_ns + TICK_NS;
         ticks = ticks.wrapping_add(1);
         if ticks.is_multiple_of(MASK_TICKS) {
             shared.preempt.placement.read_mask();
@@ -147,6 +156,30 @@ pub(super) fn watch(roster: &Arc<Roster>) {
         }
         tick(shared, &mut seen);
     }
+}
+
+/// Asks again for CPUs whose carriers were asked in critical sections and have been there for too
+/// long; returns when the next one will have, in ns.
+fn force_due_sections(shared: &Shared, now_ns: u64) -> u64 {
+    let preempt = &shared.preempt;
+    let mut next_ns = u64::MAX;
+    for cpu in 0..shared.remotes.len() {
+        let carrier = preempt
+            .crew
+            .carrier(preempt.crew.lease(cpu).load().carrier());
+        let due = carrier.map(|carrier| &carrier.section_due_ns);
+        let Some(due) = due else { continue };
+        match due.load(Ordering::Relaxed) {
+            0 => {}
+            // The handler decides, and sets a new time where it finds that it is too early.
+            past if past <= now_ns => {
+                due.store(0, Ordering::Relaxed);
+                preempt.ask_for(cpu);
+            }
+            future => next_ns = next_ns.min(future),
+        }
+    }
+    next_ns
 }
 
 fn tick(shared: &Shared, seen: &mut [Seen]) {
@@ -248,7 +281,15 @@ fn take_from(shared: &Shared, cpu: usize, seen: &Seen) {
     if let Some(cpu_time_ns) = carrier.tid().and_then(sys::cpu_time_ns) {
         carrier.note_loss(cpu_time_ns);
     }
-    if take(lease, term, &carrier.gate, next.id, sys::barrier_everywhere) {
+    let count = || shared.remotes[cpu].count_event(Event::Preempted);
+    if take(
+        lease,
+        term,
+        &carrier.gate,
+        next.id,
+        sys::barrier_everywhere,
+        count,
+    ) {
         preempt.counters.preempted.fetch_add(1, Ordering::Relaxed);
         let before = Before::Free(carrier.id);
         let cpu = cpu as u16;

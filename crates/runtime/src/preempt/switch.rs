@@ -14,8 +14,9 @@ use super::carrier::Carrier;
 use super::crew::{Crew, Roster};
 use super::gate::Entry;
 use super::order::{Before, Order};
-use super::{Level, sys};
+use super::{Level, section, sys};
 use crate::context;
+use crate::group::Event;
 use crate::shared::Shared;
 use crate::task::Meta;
 use crate::worker::Worker;
@@ -37,13 +38,24 @@ pub(super) extern "C" fn on_signal(_signal: c_int) {
         me.gate.ask();
         return;
     }
-    give_up(me, true);
+    if !section::holds_off(me) {
+        give_up(me, true);
+    }
 }
 
 /// Gives this thread's CPU up, at the end of a section in which it was asked for.
 #[cold]
 pub(crate) fn at_section_end(me: &Carrier) {
     me.gate.answer();
+    if !section::holds_off(me) {
+        give_up(me, false);
+    }
+}
+
+/// Gives this thread's CPU up, at the end of a critical section of the task's in which it was asked
+/// for.
+#[cold]
+pub(super) fn at_slice_end(me: &Carrier) {
     give_up(me, false);
 }
 
@@ -102,6 +114,7 @@ fn pass_on(me: &Carrier, worker: &Worker, manner: Manner) {
         me.note_loss(sys::own_cpu_time_ns());
     }
     preempt.counters.preempted.fetch_add(1, Ordering::Relaxed);
+    context::with_raw_task(|meta| meta.group_ref().count_event(Event::Preempted));
     if manner == Manner::Park {
         preempt.counters.parked.fetch_add(1, Ordering::Relaxed);
     }

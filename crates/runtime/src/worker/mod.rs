@@ -211,7 +211,7 @@ impl Worker {
                 let task = TaskRef::from_runnable(runnable);
                 return self.resume(task.meta());
             }
-            self.remote().begin_poll(meta.level());
+            self.remote().begin_poll(meta);
         }
         let before = context::set_task(&runnable);
         runnable.run();
