@@ -55,6 +55,12 @@ pub(crate) fn set_carrier(carrier: *const Carrier) {
     CARRIER.with(|cell| cell.set(carrier));
 }
 
+/// In a forked child: the threads that would carry on are not there, so this one carries nothing.
+pub(crate) extern "C" fn forget_threads() {
+    set_carrier(ptr::null());
+    set_worker(ptr::null());
+}
+
 /// Returns this thread's record, if it can carry workers.
 #[allow(unsafe_code)]
 #[inline]

@@ -50,6 +50,10 @@ pub(crate) const UNSAFE_MODULES: &[UnsafeModule] = &[
         "crates/slice/src/kernel/linux_tests.rs",
         "plays the kernel on an area",
     ),
+    unsafe_module(
+        "crates/runtime/tests/preempt_signals.rs",
+        "installs and sends signals, forks",
+    ),
     unsafe_module("crates/slice/src/locks/", "implements raw locks"),
     unsafe_module(
         "crates/slice/src/runtime.rs",

@@ -43,6 +43,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
+use crate::context;
 use crate::error::{Error, Kind};
 use crate::shared::Shared;
 use crate::task::Runnable;
@@ -166,6 +167,7 @@ impl Preempt {
         }
         if self.config.level == Level::Park {
             evenkeel_slice::runtime::set_hook(section::on_section_end);
+            sys::call_in_children(context::forget_threads);
             let signal = self.config.signal;
             sys::install_handler(signal, switch::on_signal).map_err(|error| {
                 if error.kind() == std::io::ErrorKind::AlreadyExists {

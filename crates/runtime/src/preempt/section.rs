@@ -9,8 +9,8 @@
 //! The monitor learns of requests at its ticks. So a section that was asked by a waker can last a
 //! tick longer than its deadline; one that was asked at a tick is forced at the deadline.
 //!
-//! At [`Level::Handoff`](super::Level::Handoff) sections hold off nothing: a poll whose CPU is taken
-//! there goes on, and so does its section.
+//! At [`Level::Handoff`](super::Level::Handoff) sections hold off nothing: a poll whose CPU is
+//! taken there goes on, and so does its section.
 
 use std::sync::atomic::Ordering;
 

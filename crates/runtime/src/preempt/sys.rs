@@ -5,7 +5,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicU32};
+use std::sync::atomic::AtomicU32;
 
 use libc::{c_int, c_long};
 
@@ -211,37 +211,44 @@ pub(crate) fn become_punctual() {
     }
 }
 
-/// The signal whose handler is installed, 0 for none.
-static INSTALLED: AtomicI32 = AtomicI32::new(0);
+/// Has `forget` called in children that this process forks, once however often it is asked.
+pub(crate) fn call_in_children(forget: extern "C" fn()) {
+    use std::sync::Once;
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // SAFETY: the function is there as long as the program. Out of memory, the only failure,
+        // leaves children with what they have copied.
+        unsafe { libc::pthread_atfork(None, None, Some(forget)) };
+    });
+}
 
-/// Installs the process's handler of `signal`, once; an error when the signal has another handler
-/// already.
+/// Makes `handler` the process's handler of `signal`; an error when the signal has another one.
 pub(crate) fn install_handler(signal: c_int, handler: extern "C" fn(c_int)) -> io::Result<()> {
     use std::sync::Mutex;
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock();
-    if INSTALLED.load(std::sync::atomic::Ordering::Acquire) == signal {
-        return Ok(());
-    }
+    let handler = handler as usize;
     // SAFETY: all zeros is a valid `sigaction`; the handler is async-signal-safe, see
-    // `preempt::park`.
+    // `preempt::switch`.
     unsafe {
         let mut old: libc::sigaction = std::mem::zeroed();
         if libc::sigaction(signal, ptr::null(), &mut old) != 0 {
             return Err(io::Error::last_os_error());
         }
+        if old.sa_sigaction == handler {
+            return Ok(());
+        }
         if old.sa_sigaction != libc::SIG_DFL && old.sa_sigaction != libc::SIG_IGN {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let mut new: libc::sigaction = std::mem::zeroed();
-        new.sa_sigaction = handler as extern "C" fn(c_int) as usize;
+        new.sa_sigaction = handler;
         new.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
         libc::sigfillset(&mut new.sa_mask);
         if libc::sigaction(signal, &new, ptr::null_mut()) != 0 {
             return Err(io::Error::last_os_error());
         }
     }
-    INSTALLED.store(signal, std::sync::atomic::Ordering::Release);
     Ok(())
 }
 
