@@ -33,9 +33,12 @@
 //! The tasks of a group that also has children compete as an implicit child of weight 100 (where
 //! cgroup v2 forbids the case except for the root, which Linux treats in this way too).
 
+mod bandwidth;
+
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use self::bandwidth::{Limit, Waiter};
 use crate::account::{Account, Observation, observe};
 use crate::config::Config;
 use crate::entity::TaskParams;
@@ -60,6 +63,7 @@ struct Node {
     children: Vec<GroupId>,
     /// `None`: the index is free.
     leaf: Option<Arc<Leaf>>,
+    limit: Limit,
     account: Account,
     /// Caps and shares of the whole subtree: service of the last window, and rate to come.
     due_cap: u64,
@@ -80,6 +84,7 @@ impl Node {
             parent,
             children: Vec::new(),
             leaf: None,
+            limit: Limit::default(),
             account: Account::default(),
             due_cap: 0,
             rate_cap: 0,
@@ -103,6 +108,7 @@ pub struct Domain {
     /// Indices of the existing groups, parents before children.
     order: Vec<usize>,
     claims: Vec<Claim>,
+    waiters: Vec<Waiter>,
     last_tick: u64,
     period: u32,
     /// Whether competition has begun and the origin is not taken yet.
@@ -135,6 +141,7 @@ impl Domain {
             free: Vec::new(),
             order: Vec::new(),
             claims: Vec::new(),
+            waiters: Vec::new(),
             last_tick: 0,
             period: 0,
             warming_up: false,
@@ -170,6 +177,7 @@ impl Domain {
             &params,
             self.cpus,
             self.shared.clone(),
+            parent.and_then(|parent| self.leaf(parent)),
         )));
         match self.nodes.get_mut(id.index()) {
             Some(free) => *free = node,
@@ -186,7 +194,7 @@ impl Domain {
     /// Removes a group. Detach it from every run queue first.
     ///
     /// # Errors
-    /// [`Error::is_busy`] while it has children or runnable tasks, or if it is the root;
+    /// [`Error::is_busy`] while it has children, runnable or throttled tasks, or is the root;
     /// [`Error::is_removed`] if it does not exist.
     pub fn remove(&mut self, id: GroupId) -> Result<(), Error> {
         let node = self.node(id)?;
@@ -198,6 +206,13 @@ impl Domain {
         }
         if node.leaf.as_ref().is_some_and(|leaf| leaf.nr_running() > 0) {
             return Err(Kind::Busy("it has runnable tasks").into());
+        }
+        if node
+            .leaf
+            .as_ref()
+            .is_some_and(|leaf| leaf.nr_throttled() > 0)
+        {
+            return Err(Kind::Busy("it has throttled tasks").into());
         }
         let lag = node.account.lag + node.pool;
         let siblings = &mut self.nodes[parent.index()];

@@ -119,6 +119,9 @@ pub(crate) enum Policy {
 /// Grain of the slice extremes kept in trees, in ns: 65,535 of it exceed the longest slice.
 pub(crate) const SLICE_UNIT_NS: u32 = 2048;
 
+/// Marks a task of the idle class that is throttled.
+pub(crate) const PARKED: u8 = u8::MAX;
+
 const _: () = assert!((u16::MAX as u32) * SLICE_UNIT_NS > MAX_SLICE_NS);
 
 /// Scheduling state embedded in every task, 64 bytes for an 8-byte key with a niche.
@@ -154,7 +157,8 @@ pub struct Entity<K> {
     pub(crate) rt_priority: u8,
     pub(crate) nice: i8,
     pub(crate) state: TaskState,
-    /// Height of the subtree while in a tree, else 0.
+    /// Height of the subtree while in a tree, [`PARKED`] for a throttled task of the idle class,
+    /// else 0.
     pub(crate) height: u8,
     pub(crate) rel_deadline: bool,
 }

@@ -19,6 +19,8 @@ pub(crate) enum Kind {
         given: i64,
         allowed: &'static str,
     },
+    /// A text that is not of the form of a knob: the knob, the text, and the form.
+    Text(&'static str, String, &'static str),
     NoSuchGroup,
     Busy(&'static str),
     TooMany,
@@ -45,9 +47,9 @@ impl Error {
         })
     }
 
-    /// Returns whether a value was out of range.
+    /// Returns whether a value was out of range, or a text not of the form of a value.
     pub fn is_invalid_value(&self) -> bool {
-        matches!(self.0, Kind::Invalid { .. })
+        matches!(self.0, Kind::Invalid { .. } | Kind::Text(..))
     }
 
     /// Returns whether the group does not exist (any more).
@@ -103,6 +105,9 @@ impl fmt::Display for Error {
                 allowed,
             } => {
                 write!(f, "{knob} is {given}; allowed: {allowed}")
+            }
+            Kind::Text(knob, given, allowed) => {
+                write!(f, "{knob} is {given:?}; allowed: {allowed}")
             }
             Kind::NoSuchGroup => f.write_str("the group does not exist"),
             Kind::Busy(why) => write!(f, "the group is in use: {why}"),

@@ -24,10 +24,15 @@
 //! the load and averages over this CPU; here the rates come from the exact division over all
 //! CPUs, so lag has the same meaning everywhere and can be compared and moved.
 
+mod bandwidth;
+mod validate;
+
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
+pub(crate) use self::bandwidth::Parked;
+use self::bandwidth::Reservation;
 use crate::arena::Arena;
 use crate::config::Config;
 use crate::eevdf::EevdfQueue;
@@ -95,6 +100,11 @@ pub(crate) struct Fragment<K> {
     pub(crate) pending: u64,
     charged: u64,
     pub(crate) usage: u64,
+    /// Part of `usage` that bandwidth control does not cover, and part that it has accounted.
+    pub(crate) exempt: u64,
+    accounted: u64,
+    /// While throttled: the tasks that would be runnable.
+    parked: Option<Parked<K>>,
     runnable: u64,
     runnable_at: u64,
     /// `DomainShared::period` that `lag`, `charged` and `runnable` belong to.
@@ -129,6 +139,9 @@ impl<K> Fragment<K> {
             pending: 0,
             charged: 0,
             usage: 0,
+            exempt: 0,
+            accounted: 0,
+            parked: None,
             runnable: 0,
             runnable_at: 0,
             period: 0,
@@ -229,6 +242,9 @@ pub(crate) struct FairClass<K> {
     is_running: bool,
     /// Time up to which `curr` is charged. May be ahead of the driver's clock by least charges.
     pub(crate) clock: u64,
+    reservation: Reservation,
+    /// Fragments that are throttled.
+    throttled: Vec<u32>,
 }
 
 impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
@@ -249,6 +265,8 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
             nr_waiting: 0,
             is_running: false,
             clock: 0,
+            reservation: Reservation::NONE,
+            throttled: Vec::new(),
         }
     }
 
@@ -274,6 +292,7 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         }
         let wanted = self.slab.0.len();
         self.active.reserve(wanted - self.active.len());
+        self.throttled.reserve(wanted - self.throttled.len());
     }
 
     /// Forgets a leaf. Returns whether it was attached and without tasks.
@@ -283,7 +302,7 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         };
         let fragment = self.fragment_mut(at);
         let delayed = matches!(&fragment.queue, TaskQueue::Fair(queue) if queue.nr_delayed() > 0);
-        if fragment.nr_running > 0 || delayed {
+        if fragment.nr_running > 0 || delayed || fragment.is_throttled() {
             return false;
         }
         fragment.is_attached = false;
@@ -390,6 +409,9 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
 
     /// Brings the lag of an active fragment up to `now`, and charges what is pending.
     fn settle(&mut self, at: u32, now: u64) {
+        if self.fragment(at).pending > 0 {
+            self.account(at, now);
+        }
         self.advance(now);
         let limit = self.lag_limit;
         let fragment = &mut self.slab.0[at as usize];
@@ -570,6 +592,7 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
 
     fn deactivate(&mut self, at: u32, now: u64) {
         self.settle(at, now);
+        self.release_of(at, now);
         if self.fragment(at).in_tree {
             self.remove(at);
         }
@@ -662,7 +685,7 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
             shortest.max(1).into()
         };
         fragment.leaf.domain().announce(fragment.leaf.id(), now);
-        self.budget = budget;
+        self.budget = self.reserve_turn(at, budget, now);
         if let Some(old) = old.filter(|&old| old != at) {
             self.publish(old, now);
         }
@@ -736,7 +759,9 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
     /// happened while one group was alone is nobody's debt.
     #[cold]
     fn begin_period(&mut self, at: u32, now: u64) {
-        self.settle(at, now);
+        if self.fragment(at).nr > 0 {
+            self.settle(at, now);
+        }
         let fragment = self.fragment(at);
         let (slot, clock) = (fragment.leaf.slot(self.cpu).read(), fragment.clock);
         let last = slot.unwrap_or_default();
@@ -750,39 +775,5 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         if fragment.nr > 0 {
             self.lag_sum -= lag;
         }
-    }
-
-    /// Checks counts and sums.
-    ///
-    /// # Panics
-    /// If they disagree.
-    pub(crate) fn validate(&self) {
-        self.tree.validate(&self.slab);
-        let waiting: usize = self.slab.0.iter().map(|f| f.queue.nr_waiting()).sum();
-        assert_eq!(waiting, self.nr_waiting as usize);
-        let in_tree = self
-            .active
-            .iter()
-            .filter(|&&at| self.fragment(at).in_tree)
-            .count();
-        assert_eq!(in_tree, self.tree.len());
-        let outside = self
-            .active
-            .iter()
-            .filter(|&&at| Some(at) == self.curr)
-            .count();
-        assert_eq!(in_tree + outside, self.active.len());
-        let rate: u64 = self.active.iter().map(|&at| self.fragment(at).rate()).sum();
-        assert_eq!(rate, self.rate_sum);
-        let lag: i64 = self
-            .active
-            .iter()
-            .map(|&at| self.fragment(at).lag_at(self.at) + self.fragment(at).pending as i64)
-            .sum();
-        assert!(
-            (lag - self.lag_sum).abs() < 1_000_000,
-            "{lag} {}",
-            self.lag_sum
-        );
     }
 }

@@ -8,14 +8,20 @@
 //! | `Leaf::vclock` | any CPU, once in a pull interval | a CPU whose fragment becomes active |
 //! | `Slot` of CPU c | run queue of CPU c | coordinator, statistics, pullers |
 //! | `Slot::taken` of CPU c | coordinator | run queue of CPU c |
+//! | `Leaf::pool`, `capped` | see [`bandwidth`](crate::bandwidth); any CPU, domain | every CPU |
+//! | `Throttle` of CPU c | run queue of CPU c sets, domain clears | both |
 //!
 //! All of it is atomic, and nobody waits for anybody. No line is written by all CPUs on a switch.
 
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
+use crate::bandwidth::Pool;
 use crate::entity::TaskParams;
 use crate::group::{GroupId, GroupParams, Order};
 use crate::seqcell::SeqCell;
@@ -244,6 +250,24 @@ impl Slot {
     }
 }
 
+/// Marks a [`Throttle`] that is not in use.
+pub(crate) const NO_LEVEL: u32 = u32::MAX;
+
+/// Whether a fragment is throttled.
+#[derive(Debug, Default)]
+pub(crate) struct Throttle {
+    /// Set by the CPU. Cleared by the domain, or by the CPU itself: the fragment may go on.
+    pub(crate) is_set: AtomicBool,
+    /// Lag with which the fragment was throttled.
+    pub(crate) lag: AtomicI64,
+    /// Its tasks that would be runnable.
+    pub(crate) nr: AtomicU32,
+    /// Levels above the leaf of the group that has no runtime, and since when it has had to wait
+    /// for that one. The domain may change them while `is_set`.
+    pub(crate) level: AtomicU32,
+    pub(crate) since: AtomicU64,
+}
+
 /// A group as the CPUs see it: fluid clock, settings, and one slot for each CPU.
 #[derive(Debug)]
 pub struct Leaf {
@@ -255,6 +279,13 @@ pub struct Leaf {
     version: AtomicU32,
     vclock: AtomicI64,
     slots: Box<[Slot]>,
+    parent: Option<Arc<Leaf>>,
+    pub(crate) pool: Pool,
+    /// Groups with a quota, of this one and those above.
+    pub(crate) capped: AtomicU32,
+    /// Fragments that are throttled.
+    pub(crate) nr_throttles: AtomicU32,
+    throttles: Box<[Throttle]>,
 }
 
 impl Leaf {
@@ -263,7 +294,9 @@ impl Leaf {
         params: &GroupParams,
         cpus: usize,
         domain: Arc<DomainShared>,
+        parent: Option<Arc<Leaf>>,
     ) -> Self {
+        let capped = parent.as_ref().map_or(0, |leaf| leaf.capped.load(SeqCst));
         Leaf {
             id,
             order: params.order,
@@ -273,6 +306,11 @@ impl Leaf {
             version: AtomicU32::new(0),
             vclock: AtomicI64::new(0),
             slots: (0..cpus).map(|_| Slot::new()).collect(),
+            parent,
+            pool: Pool::new(cpus),
+            capped: AtomicU32::new(capped),
+            nr_throttles: AtomicU32::new(0),
+            throttles: (0..cpus).map(|_| Throttle::default()).collect(),
         }
     }
 
@@ -349,6 +387,58 @@ impl Leaf {
             .store(self.version.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
+    /// Returns the number of the group's own tasks that would be runnable, but are throttled.
+    pub fn nr_throttled(&self) -> usize {
+        let nr = |throttle: &Throttle| throttle.nr.load(Relaxed) as usize;
+        self.throttles.iter().map(nr).sum()
+    }
+
+    /// Returns whether the group or one above has a quota.
+    #[inline]
+    pub(crate) fn is_capped(&self) -> bool {
+        self.capped.load(Relaxed) > 0
+    }
+
+    #[inline]
+    pub(crate) fn throttle(&self, cpu: usize) -> &Throttle {
+        &self.throttles[cpu]
+    }
+
+    pub(crate) fn throttles(&self) -> &[Throttle] {
+        &self.throttles
+    }
+
+    /// Visits the group and those above it, the root last.
+    pub(crate) fn path(&self) -> impl Iterator<Item = &Leaf> {
+        core::iter::successors(Some(self), |leaf| leaf.parent.as_deref())
+    }
+
+    /// Records that a fragment, which is throttled, has to wait for another group of the path.
+    pub(crate) fn change_refusal(&self, cpu: usize, level: u32, now: u64) {
+        let throttle = self.throttle(cpu);
+        let old = throttle.level.load(SeqCst);
+        let swapped = throttle.level.compare_exchange(old, level, SeqCst, SeqCst);
+        if old == level || old == NO_LEVEL || swapped.is_err() {
+            return;
+        }
+        let since = throttle.since.swap(now, SeqCst);
+        if let (Some(old), Some(new)) = (self.above(old), self.above(level)) {
+            new.pool.wait();
+            old.pool.resume(now.saturating_sub(since));
+        }
+    }
+
+    /// Returns the group `level` levels above.
+    pub(crate) fn above(&self, level: u32) -> Option<&Leaf> {
+        self.path().nth(level as usize)
+    }
+
+    /// Returns whether no pool on the path is without runtime.
+    pub(crate) fn has_runtime(&self, now: u64) -> bool {
+        let mut capped = self.path().filter(|leaf| leaf.pool.epoch() != 0);
+        capped.all(|leaf| leaf.pool.has_runtime(now))
+    }
+
     /// Returns a virtual time that some CPU of this group has reached.
     #[inline]
     pub(crate) fn vclock(&self) -> i64 {
@@ -376,6 +466,10 @@ pub struct DomainShared {
     period: AtomicU32,
     /// When the coordinator is due; [`NEVER`] while no groups compete.
     next_tick: AtomicU64,
+    /// When throttled fragments should be looked at; [`NEVER`] while there are none.
+    next_refill: AtomicU64,
+    /// Counts the times that a group got a quota.
+    cap_epoch: AtomicU64,
 }
 
 const COMPETING: u32 = u32::MAX;
@@ -389,7 +483,41 @@ impl DomainShared {
             sole: AtomicU32::new(NOBODY),
             period: AtomicU32::new(0),
             next_tick: AtomicU64::new(NEVER),
+            next_refill: AtomicU64::new(NEVER),
+            cap_epoch: AtomicU64::new(0),
         }
+    }
+
+    /// Returns when [`Domain::refill`](crate::Domain::refill) is due; `None` while nobody is
+    /// throttled. It can become earlier at any switch.
+    #[inline]
+    pub fn next_refill(&self) -> Option<u64> {
+        let next = self.next_refill.load(SeqCst);
+        (next != NEVER).then_some(next)
+    }
+
+    /// Returns whether [`Domain::refill`](crate::Domain::refill) should be called. One load.
+    #[inline]
+    pub fn refill_due(&self, now: u64) -> bool {
+        now >= self.next_refill.load(Relaxed)
+    }
+
+    /// Makes a refill due at `at`, or earlier if one is.
+    pub(crate) fn refill_at(&self, at: u64) {
+        self.next_refill.fetch_min(at, SeqCst);
+    }
+
+    pub(crate) fn clear_refill(&self) {
+        self.next_refill.store(NEVER, SeqCst);
+    }
+
+    #[inline]
+    pub(crate) fn cap_epoch(&self) -> u64 {
+        self.cap_epoch.load(SeqCst)
+    }
+
+    pub(crate) fn next_cap_epoch(&self) -> u64 {
+        self.cap_epoch.fetch_add(1, SeqCst) + 1
     }
 
     /// Returns whether [`Domain::tick`](crate::Domain::tick) should be called.

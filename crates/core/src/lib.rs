@@ -27,6 +27,7 @@ extern crate std;
 mod account;
 mod arena;
 pub mod balance;
+pub mod bandwidth;
 mod config;
 mod domain;
 mod eevdf;
@@ -48,6 +49,7 @@ pub mod weight;
 
 pub use arena::{Arena, VecArena};
 pub use balance::{CpuShared, PullKind, PullRequest};
+pub use bandwidth::{Bandwidth, BandwidthStat};
 pub use config::Config;
 pub use domain::Domain;
 pub use eevdf::{EevdfQueue, Placement};

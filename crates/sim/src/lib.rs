@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod bandwidth;
 pub mod cases;
 pub mod check;
 mod exec;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use clap::{Args, Parser, Subcommand};
 
 use evenkeel_core::features;
+use evenkeel_sim::bandwidth;
 use evenkeel_sim::cases::{CASES, Case, Kind};
 use evenkeel_sim::check::Bounds;
 use evenkeel_sim::flip::{self, Flipping};
@@ -30,6 +31,8 @@ enum Command {
     Check(Check),
     /// Measure the fairness cases against the exact answer.
     Fairness(Fairness),
+    /// Measure how much of its quota a group of many tasks on many CPUs uses.
+    Bandwidth(BandwidthArgs),
 }
 
 #[derive(Args)]
@@ -71,12 +74,26 @@ struct Check {
     /// at a time. Needs the cargo feature `sched-debug`.
     #[arg(long)]
     flip_features: bool,
+    /// Run histories with quotas that change at random moments instead, one at a time. With the
+    /// cargo feature `sched-debug` their key goes on and off meanwhile.
+    #[arg(long, conflicts_with_all = ["flip_features", "show", "trace"])]
+    bandwidth: bool,
     /// Take all nice values to be 0.
     #[arg(long)]
     equal_nice: bool,
     /// Take all slices to be the default.
     #[arg(long)]
     equal_slices: bool,
+}
+
+#[derive(Args)]
+struct BandwidthArgs {
+    /// CPUs of the virtual machine, several separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "64,256")]
+    cpus: Vec<usize>,
+    /// Virtual seconds that are measured.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
 }
 
 #[derive(Args)]
@@ -109,7 +126,9 @@ fn parse_seeds(text: &str) -> Result<(u64, u64), String> {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Check(args) if args.bandwidth => check_bandwidth(&args),
         Command::Check(args) => check(&args),
+        Command::Bandwidth(args) => measure_bandwidth(&args),
         Command::Fairness(args) => fairness(&args),
     }
 }
@@ -195,6 +214,70 @@ fn check(args: &Check) -> ExitCode {
         virtual_ns.into_inner() as f64 / 1e9
     );
     ExitCode::SUCCESS
+}
+
+fn check_bandwidth(args: &Check) -> ExitCode {
+    let (from, to) = args.seed.map_or(args.seeds, |seed| (seed, seed));
+    println!("seeds {from}..={to}");
+    let (mut switches, mut virtual_ns, mut judged, mut failed) = (0, 0, 0, 0);
+    for seed in from..=to {
+        let result = std::panic::catch_unwind(|| bandwidth::check(seed));
+        match result.unwrap_or_else(|_| Err("the core panicked".to_owned())) {
+            Ok(summary) => {
+                switches += summary.switches;
+                virtual_ns += summary.elapsed_ns;
+                judged += summary.judged;
+            }
+            Err(message) => {
+                eprintln!("seed {seed} broke a promise: {message}");
+                failed += 1;
+                if !args.keep_going {
+                    break;
+                }
+            }
+        }
+    }
+    if failed > 0 {
+        return ExitCode::FAILURE;
+    }
+    println!(
+        "no promise broken in {switches} switches, {:.1} s of virtual time; \
+         {judged} groups used all of their quota",
+        virtual_ns as f64 / 1e9
+    );
+    ExitCode::SUCCESS
+}
+
+fn measure_bandwidth(args: &BandwidthArgs) -> ExitCode {
+    println!("one group, 8 tasks per CPU, polls of 50 to 150 µs, 370 ms in 100 ms");
+    println!(
+        "{:>5} {:>13} {:>12} {:>15} {:>16}",
+        "CPUs", "quota used %", "stranded µs", "refills/period", "switches/period"
+    );
+    let mut is_good = true;
+    for &cpus in &args.cpus {
+        match bandwidth::large(cpus, args.seconds) {
+            Ok(row) => {
+                is_good &= row.used_percent >= 99.0 && row.stranded_ns <= 1_000_000;
+                println!(
+                    "{cpus:>5} {:>13.2} {:>12.1} {:>15.1} {:>16.0}",
+                    row.used_percent,
+                    row.stranded_ns as f64 / 1e3,
+                    row.refills,
+                    row.switches
+                );
+            }
+            Err(message) => {
+                eprintln!("{cpus} CPUs: {message}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    if is_good {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("a group has to use 99 % of its quota, and strand 1 ms per CPU at most");
+    ExitCode::FAILURE
 }
 
 fn report_failure(seed: u64, cut: &Cut, failure: Box<Failure>, flips: bool, is_final: bool) {

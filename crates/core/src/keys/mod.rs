@@ -8,8 +8,8 @@
 //! branch that is patched in running code (`evenkeel_static_key`, which needs the standard
 //! library): once armed, one instruction while the key is off. Without it, it is the constant
 //! `true`: the same code, whose own tests (is the queue empty? has the group a quota?) decide, and
-//! nothing to switch. A key whose part is compiled out (`realtime`) is the constant `false` in
-//! both.
+//! nothing to switch. A key whose part is compiled out (`realtime`,
+//! `bandwidth`) is the constant `false` in both.
 //!
 //! # To add a key
 //! 1. A line in the list below: name, name in reports, whether it is compiled in, and what it
@@ -60,7 +60,7 @@ keys! {
     /// no room for a reference, so a count could not be proved balanced.
     REALTIME = "realtime", cfg!(feature = "realtime");
     /// CPU bandwidth control: one reference for each group that has a quota.
-    BANDWIDTH = "bandwidth", true;
+    BANDWIDTH = "bandwidth", cfg!(feature = "bandwidth");
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::fragment::TaskQueue;
 use crate::group::GroupId;
 
 impl<A: Arena> RunQueue<A> {
-    /// Returns a task of the fair class that is runnable and waits here, of `group` if one is
+    /// Returns a task of the fair class that waits here, throttled or not, of `group` if one is
     /// given; without a group, also tasks of the other classes. With [`RunQueue::dequeue`] in a
     /// loop it empties the queue. Time is proportional to the number of groups with tasks here, and
     /// to that of delayed tasks.
@@ -17,8 +17,16 @@ impl<A: Arena> RunQueue<A> {
         {
             return Some(key);
         }
-        let active = self.fair.active().iter().map(|&at| self.fair.fragment(at));
-        active
+        let active = self.fair.active().iter();
+        let fragments = active.chain(self.fair.throttled());
+        let parked = |at: u32| self.fair.fragment(at).parked()?.idle.head();
+        if group.is_none()
+            && let Some(key) = self.fair.throttled().iter().find_map(|&at| parked(at))
+        {
+            return Some(key);
+        }
+        fragments
+            .map(|&at| self.fair.fragment(at))
             .filter(|fragment| group.is_none_or(|id| id == fragment.leaf.id()))
             .find_map(|fragment| match &fragment.queue {
                 TaskQueue::Fifo(list) => list.head(),

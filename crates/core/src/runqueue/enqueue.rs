@@ -77,6 +77,7 @@ impl<A: Arena> RunQueue<A> {
         let config = &self.config;
         let fragment = self.fair.fragment_mut(at);
         let (nr, weight) = (fragment.nr + 1, fragment.weight());
+        let is_throttled = fragment.is_throttled();
         let (added, wins) = match &mut fragment.queue {
             TaskQueue::Fifo(list) => {
                 list.push_back(arena, key);
@@ -91,6 +92,13 @@ impl<A: Arena> RunQueue<A> {
                 (arena.entity(key).weight().into(), wins)
             }
         };
+        if is_throttled {
+            if let EnqueueKind::Migrated(migrating) = kind {
+                self.fair.add_lag(at, migrating.lag, now);
+            }
+            self.park_fair(at, added, now);
+            return Resched::No;
+        }
         self.fair.nr_waiting += 1;
         let is_first = self
             .fair
@@ -101,7 +109,13 @@ impl<A: Arena> RunQueue<A> {
         self.preempts_fair(at, is_first, wins, now)
     }
 
-    fn preempts_fair(&mut self, at: u32, is_first: bool, wins: bool, now: u64) -> Resched {
+    pub(super) fn preempts_fair(
+        &mut self,
+        at: u32,
+        is_first: bool,
+        wins: bool,
+        now: u64,
+    ) -> Resched {
         match self.curr {
             None => Resched::Yes,
             Some(curr) => match curr.policy {
@@ -116,6 +130,10 @@ impl<A: Arena> RunQueue<A> {
     }
 
     fn enqueue_idle(&mut self, arena: &mut A, key: A::Key, at: u32, now: u64) -> Resched {
+        if self.fair.fragment(at).is_throttled() {
+            self.park_idle(arena, key, at, now);
+            return Resched::No;
+        }
         arena.entity_mut(key).state = TaskState::Queued;
         self.idle.push_back(arena, key);
         self.fair.publish(at, now);
@@ -148,6 +166,9 @@ impl<A: Arena> RunQueue<A> {
         let Some(at) = self.fair.find(group) else {
             return;
         };
+        if self.dequeue_parked(arena, key, at, now) {
+            return;
+        }
         if state == TaskState::Queued {
             self.nr_running -= 1;
             self.fair.fragment_mut(at).nr_running -= 1;

@@ -11,6 +11,7 @@
 //! While one fragment's turn goes on, `put_prev(Yielded)` followed by `pick_next` charges by two
 //! additions, appends to the list and pops its head. No tree, no division, no shared line.
 
+mod bandwidth;
 mod drain;
 mod enqueue;
 mod params;

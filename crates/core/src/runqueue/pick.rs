@@ -5,6 +5,7 @@ use crate::arena::Arena;
 use crate::balance::Rank;
 use crate::entity::{Policy, TaskState};
 use crate::fragment::{FIFO_UNITS, TaskQueue};
+use crate::key_on;
 
 impl<A: Arena> RunQueue<A> {
     /// Picks the task to run and makes it current (kernel: `pick_next_task`, `set_next_task`).
@@ -61,9 +62,12 @@ impl<A: Arena> RunQueue<A> {
     fn pick_slow(&mut self, arena: &mut A, now: u64) -> Option<Picked<A::Key>> {
         self.fair.clock = now;
         self.fair.follow(now);
+        if self.fair.has_throttled() {
+            let _ = self.unthrottle(arena, now);
+        }
         let picked = if self.rt_may_run(now) {
             self.pick_rt(arena, now)
-        } else if let Some(at) = self.fair.pick(now, &self.config) {
+        } else if let Some(at) = self.pick_fragment(now) {
             self.pick_fair(arena, at, now)
         } else {
             self.pick_idle(arena, now)
@@ -94,6 +98,9 @@ impl<A: Arena> RunQueue<A> {
 
     fn pick_rt(&mut self, arena: &mut A, now: u64) -> Option<Picked<A::Key>> {
         let key = self.rt.pop(arena)?;
+        if key_on!(BANDWIDTH) {
+            self.fair.interrupt_turn(now);
+        }
         let entity = arena.entity_mut(key);
         entity.state = TaskState::Running;
         let (group, policy, priority) = (entity.group, entity.policy, entity.rt_priority);
@@ -132,12 +139,19 @@ impl<A: Arena> RunQueue<A> {
     }
 
     fn pick_idle(&mut self, arena: &mut A, now: u64) -> Option<Picked<A::Key>> {
-        let key = self.idle.pop_front(arena)?;
-        let entity = arena.entity_mut(key);
-        entity.state = TaskState::Running;
-        let group = entity.group;
-        let at = self.fair.find(group)?;
-        let slice = u64::from(self.config.base_slice_ns);
+        let base = u64::from(self.config.base_slice_ns);
+        let (key, at, slice) = loop {
+            let key = self.idle.pop_front(arena)?;
+            let at = self.fair.find(arena.entity(key).group)?;
+            if !key_on!(BANDWIDTH) {
+                break (key, at, base);
+            }
+            match self.fair.reserve(at, base, now) {
+                0 => self.park_idle(arena, key, at, now),
+                slice => break (key, at, slice),
+            }
+        };
+        arena.entity_mut(key).state = TaskState::Running;
         let picked = self.start(key, at, Policy::Idle, 0, now, now + slice);
         if let Some(curr) = &mut self.curr {
             curr.slice_left = slice;
@@ -178,6 +192,7 @@ impl<A: Arena> RunQueue<A> {
         if curr.policy != Policy::Fair {
             curr.slice_left = curr.slice_left.saturating_sub(charge);
             if curr.rt_priority > 0 {
+                fragment.exempt += ran;
                 self.rt.charge(ran, now, &self.config);
             }
             return false;
@@ -223,6 +238,10 @@ impl<A: Arena> RunQueue<A> {
     #[inline(never)]
     fn put_prev_slow(&mut self, arena: &mut A, now: u64, outcome: Outcome) {
         let Some(curr) = self.curr.take() else { return };
+        if curr.policy == Policy::Idle {
+            self.fair.account(curr.fragment, now);
+            self.fair.release(now);
+        }
         match outcome {
             Outcome::Blocked | Outcome::Exited => self.leave(arena, curr, now, outcome),
             _ if arena.entity(curr.key).policy != curr.policy => {
@@ -289,6 +308,9 @@ impl<A: Arena> RunQueue<A> {
     /// [`Config::tick_ns`]: crate::Config::tick_ns
     pub fn tick(&mut self, arena: &mut A, now: u64) -> Resched {
         let queue_wants = self.charge(arena, now, false);
+        if self.fair.has_throttled() && self.unthrottle(arena, now).is_needed() {
+            return Resched::Yes;
+        }
         let Some(curr) = self.curr else {
             return Resched::when(self.nr_running > 0);
         };
@@ -296,7 +318,8 @@ impl<A: Arena> RunQueue<A> {
         let resched = match curr.policy {
             Policy::RtFifo | Policy::RtRoundRobin => self.tick_rt(now),
             Policy::Idle => {
-                let over = curr.slice_left == 0 && !self.idle.is_empty();
+                let ends = !self.idle.is_empty() || self.is_limited(curr.fragment);
+                let over = curr.slice_left == 0 && ends;
                 over || self.fair.nr_active() > 0 || self.rt_waits()
             }
             Policy::Fair => self.tick_fair(curr.fragment, queue_wants, now),
@@ -321,6 +344,10 @@ impl<A: Arena> RunQueue<A> {
         if self.rt_waits() && !self.rt.is_throttled(now, &self.config) {
             return true;
         }
+        if key_on!(BANDWIDTH) && self.fair.lacks_reservation(at) {
+            self.fair.end_turn();
+            return true;
+        }
         if self.fair.turn_left(at) > 0 {
             return queue_wants;
         }
@@ -330,6 +357,6 @@ impl<A: Arena> RunQueue<A> {
             return true;
         }
         self.fair.pick(now, &self.config);
-        queue_wants
+        queue_wants || self.fair.is_starved()
     }
 }

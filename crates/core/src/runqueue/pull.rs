@@ -125,15 +125,20 @@ impl<A: Arena> RunQueue<A> {
             return self.release(arena, key, now);
         }
         let fair = match request.kind {
-            PullKind::Vruntime { group, .. } => self.pull_behind(arena, group, now),
+            PullKind::Vruntime { group, .. } => self.pull_behind(arena, group, request.cpu, now),
             PullKind::Lag if request.rank >= Rank::FAIR => self.pull_lag(arena, request, now),
-            _ if request.rank < Rank::FAIR => self.pull_any(arena, now),
+            _ if request.rank < Rank::FAIR => self.pull_any(arena, request.cpu, now),
             _ => None,
         };
         if fair.is_some() || request.rank >= Rank::IDLE {
             return fair;
         }
-        let key = self.idle.pop_front(arena)?;
+        let key = self.idle.head()?;
+        let at = self.fair.find(arena.entity(key).group)?;
+        if !self.fair.may_move(at, request.cpu, now) {
+            return None;
+        }
+        self.idle.remove(arena, key);
         self.release(arena, key, now)
     }
 
@@ -152,13 +157,18 @@ impl<A: Arena> RunQueue<A> {
     }
 
     /// For a CPU without work: the task that would run next here, with its part of the lag.
-    fn pull_any(&mut self, arena: &mut A, now: u64) -> Option<Migrating<A::Key>> {
+    fn pull_any(&mut self, arena: &mut A, to: usize, now: u64) -> Option<Migrating<A::Key>> {
         if self.fair.nr_waiting == 0 {
             return None;
         }
         let at = match self.fair.best_waiting(now) {
             Some(at) => at,
             None => self.fair.curr()?,
+        };
+        let at = if self.fair.may_move(at, to, now) {
+            at
+        } else {
+            self.first_movable(to, now)?
         };
         let fragment = self.fair.fragment(at);
         let lag = self.fair.lag_of(at, now) / i64::from(fragment.nr.max(1));
@@ -169,11 +179,13 @@ impl<A: Arena> RunQueue<A> {
         &mut self,
         arena: &mut A,
         group: GroupId,
+        to: usize,
         now: u64,
     ) -> Option<Migrating<A::Key>> {
         let at = self.fair.find(group)?;
         let fragment = self.fair.fragment(at);
-        if fragment.queue.nr_waiting() == 0 {
+        let waits = fragment.nr > 0 && fragment.queue.nr_waiting() > 0;
+        if !waits || !self.fair.may_move(at, to, now) {
             return None;
         }
         let lag = self.fair.lag_of(at, now) / i64::from(fragment.nr.max(1));
@@ -196,7 +208,7 @@ impl<A: Arena> RunQueue<A> {
         let mut best: Option<(i128, u32, i64)> = None;
         let mut consider = |at: u32| {
             let fragment = self.fair.fragment(at);
-            if fragment.queue.nr_waiting() == 0 {
+            if fragment.queue.nr_waiting() == 0 || !self.fair.may_move(at, request.cpu, now) {
                 return;
             }
             let own = self.fair.lag_of(at, now);
