@@ -7,6 +7,7 @@ use crate::cpus;
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::io::{Driver, Io};
+use crate::keys;
 use crate::preempt::{self, Level, Preempt};
 use crate::runtime::Runtime;
 use crate::shared::{Settings, Shared};
@@ -124,7 +125,9 @@ impl Builder {
     ///
     /// By default it is [`Level::Handoff`], and the branches for that stay patched out until the
     /// first poll that should make room: those that have begun by then run to their end, later ones
-    /// are preempted. A level set here holds from the first poll on.
+    /// are preempted. A level set here holds from the first poll on. Without the cargo feature
+    /// `preempt` it is [`Level::Off`], and [`Builder::build`] refuses every other one; `Park` needs
+    /// the feature `groups` as well.
     #[must_use]
     pub fn preempt(mut self, level: Level) -> Self {
         self.preempt = Some(level);
@@ -159,6 +162,12 @@ impl Builder {
 
     /// Checks what concerns preemption.
     fn check_preempt(&self) -> Result<(), Error> {
+        if self.preempt.is_some_and(|level| level > Level::Off) {
+            keys::PREEMPT.check_compiled()?;
+        }
+        if self.preempt == Some(Level::Park) {
+            keys::GROUPS.check_compiled()?;
+        }
         if !(1..=64).contains(&self.signal) || [libc::SIGKILL, libc::SIGSTOP].contains(&self.signal)
         {
             let allowed = "1 to 64, but not SIGKILL (9) or SIGSTOP (19)";
@@ -218,9 +227,12 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::is_invalid_value`] names the setting and its range; [`Error::is_os`] when a thread
-    /// or the I/O driver could not be made, in which case nothing is left running.
+    /// [`Error::is_invalid_value`] names the setting and its range; [`Error::is_not_compiled`] and
+    /// [`Error::is_key`] when preemption was asked for and is not in this build, or cannot be
+    /// turned on; [`Error::is_os`] when a thread or the I/O driver could not be made. Nothing is
+    /// left running then.
     pub fn build(&self) -> Result<Runtime, Error> {
+        keys::arm();
         let (workers, pins) = self.check()?;
         let driver = Driver::new(self.io, &self.name, self.max_blocking)
             .map_err(|error| Error::os("Tokio's I/O driver", error))?;
@@ -241,7 +253,7 @@ impl Builder {
         let shared = Shared::new(remotes, driver, preempt, settings);
         shared.preempt.prepare()?;
         if self.preempt == Some(Level::Park) {
-            shared.groups.use_groups();
+            shared.groups.use_groups()?;
         }
         // From here on an error drops the runtime, which ends the threads already started.
         let runtime = Runtime::from_handle(Handle::from_shared(shared.clone()));

@@ -21,6 +21,10 @@ use crate::worker::Worker;
 thread_local! {
     /// The worker whose virtual CPU this thread carries.
     static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
+    /// The same worker while what its tasks wake and spawn may be queued in the plain way, else
+    /// null. While it is not, this thread is in a section: in runtime code, or in a poll without a
+    /// window. See `worker`.
+    static PLAIN: Cell<*const Worker> = const { Cell::new(ptr::null()) };
     /// The task being polled on this thread.
     static TASK: Cell<*const Meta> = const { Cell::new(ptr::null()) };
     /// This thread's record, if it can carry workers.
@@ -50,6 +54,38 @@ pub(crate) fn with_raw_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     f(unsafe { worker.as_ref() })
 }
 
+/// Returns the worker of this thread if what its tasks wake and spawn may be queued in the plain
+/// way. It stays on this thread while the caller runs.
+#[allow(unsafe_code)]
+#[inline(always)]
+pub(crate) fn plain_worker<'a>() -> Option<&'a Worker> {
+    // SAFETY: as in `with_raw_worker`: it is null or the worker that this thread carries.
+    unsafe { PLAIN.with(Cell::get).as_ref() }
+}
+
+/// Says that what the tasks of this thread's worker wake and spawn may be queued in the plain way
+/// from now on. For the worker's carrier, in a section.
+pub(crate) fn set_plain(worker: &Worker) {
+    debug_assert!(is_worker(worker));
+    PLAIN.with(|cell| cell.set(worker));
+}
+
+/// Undoes [`set_plain`].
+pub(crate) fn leave_plain() {
+    PLAIN.with(|cell| cell.set(ptr::null()));
+}
+
+/// Has the worker of this thread, if it carries one, look at the keys before its next poll; what is
+/// woken or spawned meanwhile is queued by what the keys are now.
+pub(crate) fn look_around() {
+    leave_plain();
+    with_worker(|worker| {
+        if let Some(worker) = worker {
+            worker.look_around();
+        }
+    });
+}
+
 /// Says that this thread can carry workers; null at its end.
 pub(crate) fn set_carrier(carrier: *const Carrier) {
     CARRIER.with(|cell| cell.set(carrier));
@@ -74,6 +110,14 @@ pub(crate) fn carrier<'a>() -> Option<&'a Carrier> {
 /// the thread, before it is dropped. Sections nest.
 #[must_use]
 pub(crate) struct Section(Option<&'static Carrier>);
+
+impl Section {
+    /// For callers that know that the thread is in a section.
+    #[inline(always)]
+    pub(crate) fn outer() -> Self {
+        Self(None)
+    }
+}
 
 /// Enters a section, where the runtime preempts at all.
 #[inline]
@@ -110,39 +154,39 @@ impl Drop for Section {
     }
 }
 
-/// A stretch of a task's own code: the worker may be taken from this thread, or the thread parked
-/// and another worker given to it, until this is dropped.
-#[must_use]
-pub(crate) struct Window(Option<&'static Carrier>);
-
-/// Opens a window, where the runtime preempts at all, and from the outermost section only: a poll
-/// inside another one's code, as at shutdown, belongs to that.
-#[inline]
-pub(crate) fn open_window() -> Window {
-    Window(if preempt::is_on() {
-        leave_section()
-    } else {
-        None
-    })
+/// Opens the window of `meta`'s poll, a stretch of the task's own code: the worker may be taken
+/// from this thread, or the thread parked and another worker given to it, until it is closed.
+///
+/// Only where the task's runtime preempts: it keeps the key on, so that it is on when the window is
+/// closed. And from the outermost section only: a poll inside another one's code, as at shutdown,
+/// belongs to that.
+pub(crate) fn open_window(meta: &Meta) {
+    if preempt::is_on() && meta.shared_ref().preempt.has_windows() {
+        leave_section(meta);
+    }
 }
 
-#[inline(never)]
-fn leave_section() -> Option<&'static Carrier> {
-    let carrier = carrier().filter(|carrier| carrier.gate.depth() == 1)?;
+fn leave_section(meta: &Meta) {
+    let Some(carrier) = carrier().filter(|carrier| carrier.gate.depth() == 1) else {
+        return;
+    };
+    leave_plain();
+    carrier.set_window(meta);
     // What was asked for concerns what ran before.
     carrier.gate.answer();
     if carrier.gate.leave() {
         switch::at_section_end(carrier);
     }
-    Some(carrier)
 }
 
-impl Drop for Window {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(carrier) = self.0 {
-            enter_gate(carrier);
-        }
+/// Closes the window of `meta`'s poll, if one was opened.
+pub(crate) fn close_window(meta: &Meta) {
+    if preempt::is_on()
+        && let Some(carrier) = carrier()
+        && carrier.has_window(meta)
+    {
+        enter_gate(carrier);
+        carrier.set_window(ptr::null());
     }
 }
 
@@ -168,6 +212,7 @@ pub(crate) fn current_level() -> Option<Level> {
 
 /// Says which worker this thread carries; null for none.
 pub(crate) fn set_worker(worker: *const Worker) {
+    leave_plain();
     WORKER.with(|cell| cell.set(worker));
 }
 

@@ -45,6 +45,10 @@ pub(crate) enum Kind {
         given: Level,
         allowed: Level,
     },
+    #[error("not in this build: it needs the cargo feature `{feature}` of the package `evenkeel`")]
+    NotCompiled { feature: &'static str },
+    #[error("{0}")]
+    Key(Box<dyn std::error::Error + Send + Sync>),
     #[error("the runtime has as many threads as it may have")]
     TooManyThreads,
     #[error("{what}: {source}")]
@@ -66,6 +70,23 @@ impl Error {
             given: given.to_string(),
             allowed,
         })
+    }
+
+    pub(crate) fn key(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::new(Kind::Key(Box::new(error)))
+    }
+
+    /// Turns an error of the core about a setting of a group into ours.
+    pub(crate) fn core(knob: &'static str, error: evenkeel_core::Error) -> Self {
+        if error.is_not_compiled() {
+            Self::new(Kind::NotCompiled {
+                feature: "realtime",
+            })
+        } else if error.is_key() {
+            Self::key(error)
+        } else {
+            Self::invalid(knob, error, "see the core's message")
+        }
     }
 
     pub(crate) fn os(what: impl Into<String>, source: io::Error) -> Self {
@@ -124,6 +145,21 @@ impl Error {
         matches!(*self.0, Kind::Level { .. })
     }
 
+    /// Returns whether something was asked for that this build does not have: a cargo feature of
+    /// this package is off.
+    #[must_use]
+    pub fn is_not_compiled(&self) -> bool {
+        matches!(*self.0, Kind::NotCompiled { .. })
+    }
+
+    /// Returns whether an optional part could not be turned on, because the operating system
+    /// refuses to have code changed (see `evenkeel_static_key::disarm_all` for before a sandbox),
+    /// or because a debugger's breakpoint lies there. It is off as before.
+    #[must_use]
+    pub fn is_key(&self) -> bool {
+        matches!(*self.0, Kind::Key(_))
+    }
+
     /// Returns whether the operating system refused something (a thread, a descriptor, an affinity
     /// mask).
     #[must_use]
@@ -148,6 +184,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
             Kind::Os { source, .. } => Some(source),
+            Kind::Key(error) => Some(&**error),
             _ => None,
         }
     }

@@ -4,12 +4,12 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::context::{self, EnterGuard};
+use crate::context::{self, EnterGuard, Section};
 use crate::error::{Error, Kind};
 use crate::group::{Group, GroupInner};
 use crate::io::Io;
 use crate::shared::Shared;
-use crate::task::{self, JoinHandle, Runnable};
+use crate::task::{self, JoinHandle, Runnable, TaskRef};
 
 /// A reference to a runtime; cheap to clone, and usable from any thread.
 #[derive(Clone)]
@@ -165,15 +165,31 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let _section = context::section();
+    let (_section, shard, is_plain) = match context::plain_worker() {
+        Some(worker) if worker.is_of(shared) => (Section::outer(), worker.index as u32, true),
+        _ => {
+            let (section, shard) = enter_from_elsewhere(shared);
+            (section, shard, false)
+        }
+    };
     let group = group.unwrap_or_else(|| shared.current_group());
-    let shard = context::with_worker(|worker| match worker {
-        Some(worker) if std::ptr::eq(Arc::as_ptr(&worker.shared), shared) => worker.index as u32,
-        _ => shared.outside_shard(),
-    });
     let (runnable, handle) = task::create(future, shared, group, shard);
+    if !is_plain {
+        TaskRef::new(runnable.metadata()).learn_group();
+    }
     if shared.owned.insert(runnable.metadata()) {
         runnable.schedule();
     }
     handle
+}
+
+/// Enters a section and chooses the shard of the owned list for a task that this thread spawns.
+#[inline(never)]
+fn enter_from_elsewhere(shared: &Shared) -> (Section, u32) {
+    let section = context::section();
+    let shard = context::with_raw_worker(|worker| match worker {
+        Some(worker) if worker.is_of(shared) => worker.index as u32,
+        _ => shared.outside_shard(),
+    });
+    (section, shard)
 }

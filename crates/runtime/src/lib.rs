@@ -27,6 +27,13 @@
 //! first child group, or the first [`Group::stat`], moves the runtime to the scheduling core
 //! (`evenkeel-core`) for good. There is no preemption yet: a poll runs to its end.
 //!
+//! # Cargo features
+//!
+//! All on by default: `groups`, `fair-order` (groups of [`Order::Fair`]), `statistics`
+//! (histograms), `trace` ([`trace`]), `realtime` ([`Class::RealTime`]), `preempt` (levels above
+//! [`Level::Off`]). Without one its code is left out, and asking for it is an error for which
+//! [`Error::is_not_compiled`] holds. What is in and not used costs next to nothing: see [`keys`].
+//!
 //! # Tokio inside tasks
 //!
 //! `tokio::net`, `time`, `sync`, `fs`, `process` and `signal` work in tasks, and so do libraries
@@ -50,11 +57,13 @@ mod group;
 mod handle;
 mod idle;
 mod io;
+pub mod keys;
 mod preempt;
 mod runtime;
 mod shared;
 mod sync;
 mod task;
+pub mod trace;
 mod worker;
 mod yield_now;
 

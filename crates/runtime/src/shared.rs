@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize,
 use crossbeam_deque::{Injector, Steal, Stealer};
 use crossbeam_utils::CachePadded;
 use crossbeam_utils::sync::Unparker;
-use evenkeel_core::{Config, Domain};
+use evenkeel_core::{Config, Domain, Entity, GroupId, TaskParams};
 use parking_lot::{Condvar, Mutex};
 
 use crate::bell::{Bell, Wake};
@@ -16,7 +16,7 @@ use crate::idle::Idle;
 use crate::io::Driver;
 use crate::preempt::{self, Level, Preempt};
 use crate::task::owned::OwnedTasks;
-use crate::task::{Meta, Runnable};
+use crate::task::{Meta, Runnable, TaskRef};
 use crate::worker::CpuQueue;
 use crate::worker::slot::LifoSlot;
 
@@ -31,6 +31,8 @@ pub(crate) struct Remote {
     pub(crate) bell: Bell,
     /// Polls begun, modulo 2³²; written by the worker alone.
     pub(crate) polls: AtomicU32,
+    /// The worker looks at the clock and the keys when it has begun so many polls, or more.
+    look_at: AtomicU32,
     /// The [`Level`] of the task that is polled.
     level: AtomicU8,
     /// The group of that task.
@@ -47,10 +49,39 @@ impl Remote {
             unparker,
             bell: Bell::new(),
             polls: AtomicU32::new(0),
+            look_at: AtomicU32::new(0),
             level: AtomicU8::new(0),
             group: AtomicPtr::new(ptr::null_mut()),
             need_resched: AtomicBool::new(false),
         }
+    }
+
+    /// Counts a poll that begins. For the worker's carrier.
+    #[inline(always)]
+    pub(crate) fn count_poll(&self) {
+        let count = self.polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.polls.store(count, Ordering::Relaxed);
+    }
+
+    /// Returns whether the worker should look at the clock and the keys before its next poll.
+    #[inline(always)]
+    pub(crate) fn is_look_due(&self) -> bool {
+        let polls = self.polls.load(Ordering::Relaxed);
+        let past = polls.wrapping_sub(self.look_at.load(Ordering::Relaxed));
+        past.cast_signed() >= 0
+    }
+
+    /// Sets in how many polls the next look is due. For the worker's carrier, which looks at the
+    /// keys after this: it sees those that were on when a look was asked for that this undoes.
+    pub(crate) fn look_after(&self, polls: u32) {
+        let at = self.polls.load(Ordering::Relaxed).wrapping_add(polls);
+        self.look_at.swap(at, Ordering::AcqRel);
+    }
+
+    /// Has the worker look before its next poll. For any thread.
+    pub(crate) fn look_soon(&self) {
+        let polls = self.polls.load(Ordering::Relaxed);
+        self.look_at.swap(polls, Ordering::AcqRel);
     }
 
     /// Returns what may happen to the poll that goes on.
@@ -101,12 +132,13 @@ pub(crate) struct Shared {
     pub(crate) groups: GroupTable,
     /// The workers' run queues, in use once the runtime is grouped.
     pub(crate) queues: Box<[CachePadded<CpuQueue>]>,
-    pub(crate) has_fair_order: AtomicBool,
     pub(crate) life: Life,
     pub(crate) preempt: Preempt,
     /// A parked worker watches the running ones, see `worker::park`.
     pub(crate) has_sentry: AtomicBool,
     pub(crate) settings: Settings,
+    /// What the scheduling core knows of a task before it is first queued there.
+    pub(crate) new_entity: Entity<TaskRef>,
     next_shard: AtomicUsize,
 }
 
@@ -176,11 +208,11 @@ impl Shared {
             driver,
             groups,
             queues,
-            has_fair_order: AtomicBool::new(false),
             life: Life::default(),
             preempt,
             has_sentry: AtomicBool::new(false),
             settings,
+            new_entity: Entity::new(GroupId::ROOT, TaskParams::default()),
             next_shard: AtomicUsize::new(0),
         })
     }
@@ -192,15 +224,15 @@ impl Shared {
     }
 
     /// Returns whether any group but the root was ever made.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_grouped(&self) -> bool {
         self.groups.is_grouped()
     }
 
-    /// Returns whether any group of fair order was ever made.
-    #[inline]
-    pub(crate) fn has_fair_order(&self) -> bool {
-        self.has_fair_order.load(Ordering::Relaxed)
+    /// Has every worker look at the keys before its next poll, because this runtime has turned one
+    /// on.
+    pub(crate) fn look_around(&self) {
+        self.remotes.iter().for_each(|remote| remote.look_soon());
     }
 
     /// Returns the group of the task that this thread polls, else the root.

@@ -150,7 +150,13 @@ fn an_output_that_looks_at_its_group_when_dropped_finds_none() {
             ready,
             found,
         };
-        drop(group.spawn(async move { look }));
+        // The output is dropped by the worker only if the handle is gone before.
+        let (start, has_start) = mpsc::channel();
+        drop(group.spawn(async move {
+            has_start.recv().unwrap();
+            look
+        }));
+        start.send(()).unwrap();
         is_ready.recv().unwrap();
         group.remove().unwrap();
         drop(group);

@@ -75,7 +75,9 @@ impl GroupBuilder {
     ///
     /// [`Error::is_invalid_value`] names the setting and its range; [`Error::is_name_taken`];
     /// [`Error::is_level`] when the level of preemption is above the runtime's;
-    /// [`Error::is_removed`] when the parent was removed.
+    /// [`Error::is_removed`] when the parent was removed; [`Error::is_not_compiled`] without the
+    /// cargo features `groups`, `fair-order` for [`Order::Fair`], `realtime` for
+    /// [`Class::RealTime`]; [`Error::is_key`] when the system refuses to have code changed.
     pub fn build(mut self) -> Result<Group, Error> {
         self.params.task.slice_ns = params::slice_ns(self.slice)?;
         params::check(&self.params)?;

@@ -238,10 +238,22 @@ impl Group {
     /// Returns what the group has used and how its tasks fared.
     ///
     /// Accounting starts with the first child group or the first call of this, wait and run times
-    /// with the first call of this.
+    /// with the first call of this. Where that cannot start (see [`Group::start_times`]), usage and
+    /// times stay at zero.
     #[must_use]
     pub fn stat(&self) -> GroupStat {
         self.shared.group_stat(&self.inner)
+    }
+
+    /// Starts the recording of wait and run times in this runtime, as the first call of
+    /// [`Group::stat`] does, and says whether that is possible.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_compiled`] without the cargo feature `statistics`; [`Error::is_key`] when
+    /// the system refuses to have code changed.
+    pub fn start_times(&self) -> Result<(), Error> {
+        self.shared.use_parts(GroupTable::use_times)
     }
 
     /// Removes the group.

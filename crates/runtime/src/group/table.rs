@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use evenkeel_core::{Domain, DomainShared, GroupId, GroupParams, TaskParams};
+use evenkeel_core::{Domain, DomainShared, GroupId, GroupParams, Order, TaskParams};
 use parking_lot::Mutex;
 
 use super::stat::Histogram;
@@ -12,6 +12,7 @@ use super::{Event, Group, GroupInner, GroupStat, params};
 use crate::clock;
 use crate::context;
 use crate::error::{Error, Kind};
+use crate::keys::{self, Use};
 use crate::shared::Shared;
 use crate::worker::TaskArena;
 
@@ -30,10 +31,16 @@ pub(crate) struct GroupTable {
     root: Arc<GroupInner>,
     /// Shards of the owned list, and workers.
     sizes: (usize, usize),
-    /// Tasks are queued through the core; set once.
+    /// Tasks are queued through the core; set once, with the key `groups` on.
     is_grouped: AtomicBool,
-    /// Wait and run times are recorded; set once.
+    /// Wait and run times are recorded; set once, with the key `statistics` on.
     has_times: AtomicBool,
+    /// Some group has fair order; set once, with the key `fair_order` on.
+    has_fair_order: AtomicBool,
+    /// The keys that this runtime holds on.
+    groups: Use,
+    times: Use,
+    fair_order: Use,
 }
 
 impl GroupTable {
@@ -54,6 +61,10 @@ impl GroupTable {
             sizes,
             is_grouped: AtomicBool::new(false),
             has_times: AtomicBool::new(false),
+            has_fair_order: AtomicBool::new(false),
+            groups: Use::of(&keys::GROUPS),
+            times: Use::of(&keys::STATISTICS),
+            fair_order: Use::of(&keys::FAIR_ORDER),
         }
     }
 
@@ -62,20 +73,55 @@ impl GroupTable {
     }
 
     /// Queues tasks through the core from now on.
-    pub(crate) fn use_groups(&self) {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_compiled`], [`Error::is_key`]; nothing has changed then.
+    pub(crate) fn use_groups(&self) -> Result<(), Error> {
+        self.groups.begin()?;
         self.is_grouped.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Returns whether anything of this table is in use, whatever the keys say.
+    fn is_in_use(&self) -> [bool; 3] {
+        let flags = [&self.is_grouped, &self.has_times, &self.has_fair_order];
+        flags.map(|flag| flag.load(Ordering::SeqCst))
+    }
+
+    /// Has the workers look after tasks of groups of fair order from now on. Errors as in
+    /// [`GroupTable::use_groups`].
+    fn use_fair_order(&self) -> Result<(), Error> {
+        self.fair_order.begin()?;
+        self.has_fair_order.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Records wait and run times from now on. Errors as in [`GroupTable::use_groups`].
+    pub(crate) fn use_times(&self) -> Result<(), Error> {
+        keys::STATISTICS.check_compiled()?;
+        self.use_groups()?;
+        self.times.begin()?;
+        self.has_times.store(true, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Returns whether tasks are queued through the core.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_grouped(&self) -> bool {
-        self.is_grouped.load(Ordering::Relaxed)
+        keys::groups_on() && self.is_grouped.load(Ordering::Relaxed)
     }
 
     /// Returns whether wait and run times are recorded.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_times(&self) -> bool {
-        self.has_times.load(Ordering::Relaxed)
+        keys::statistics_on() && self.has_times.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether any group of fair order was ever made.
+    #[inline(always)]
+    pub(crate) fn has_fair_order(&self) -> bool {
+        keys::fair_order_on() && self.has_fair_order.load(Ordering::Relaxed)
     }
 
     /// Runs the coordinator if it is due and nobody else does.
@@ -136,7 +182,7 @@ impl GroupTable {
         let mut params = inner.params();
         set(&mut params);
         params::check(&params)?;
-        let refused = |error| Error::invalid("group setting", error, "see the core's message");
+        let refused = |error| Error::core("group setting", error);
         if inner.parent.is_some() {
             tree.domain
                 .set_weight(inner.id, params.weight)
@@ -172,8 +218,21 @@ impl Shared {
             let path = format!("{}/{name}", parent.trim_end_matches('/'));
             return Err(Error::new(Kind::NameTaken { path }));
         }
-        let refused = |error| Error::invalid("group", error, "see the core's message");
+        let refused = |error| Error::core("group", error);
         let id = tree.domain.create(parent.id, *params).map_err(refused)?;
+        // Before anybody can see the group.
+        let turned_on = self.use_parts(|table| {
+            table.use_groups()?;
+            match params.order {
+                Order::Fair => table.use_fair_order(),
+                Order::Fifo => Ok(()),
+            }
+        });
+        if let Err(error) = turned_on {
+            let removed = tree.domain.remove(id);
+            debug_assert!(removed.is_ok(), "{removed:?}");
+            return Err(error);
+        }
         let leaf = tree.domain.leaf(id);
         let leaf = leaf.unwrap_or_else(|| unreachable!("a new group can hold tasks"));
         for queue in &self.queues {
@@ -193,11 +252,20 @@ impl Shared {
             .or_default()
             .insert(name, inner.clone());
         tree.children.insert(id, BTreeMap::new());
-        if inner.is_fair_order {
-            self.has_fair_order.store(true, Ordering::SeqCst);
-        }
-        table.is_grouped.store(true, Ordering::SeqCst);
         Ok(inner)
+    }
+
+    /// Begins to use parts of the table, and lets the workers know if any of them is new.
+    pub(super) fn use_parts(
+        &self,
+        begin: impl FnOnce(&GroupTable) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let before = self.groups.is_in_use();
+        let begun = begin(&self.groups);
+        if self.groups.is_in_use() != before {
+            self.look_around();
+        }
+        begun
     }
 
     /// Removes a group; with `moves_tasks` its tasks go to the parent, otherwise there must be
@@ -289,8 +357,10 @@ impl Shared {
     pub(super) fn group_stat(&self, inner: &Arc<GroupInner>) -> GroupStat {
         let _section = context::section();
         let table = &self.groups;
-        table.has_times.store(true, Ordering::SeqCst);
-        table.is_grouped.store(true, Ordering::SeqCst);
+        let turned_on = self.use_parts(|table| table.use_times().or_else(|_| table.use_groups()));
+        if let Err(error) = turned_on {
+            tracing::debug!(%error, "usage of groups is not accounted for");
+        }
         for queue in &self.queues {
             queue.lock().publish(&mut TaskArena, clock::now_ns());
         }

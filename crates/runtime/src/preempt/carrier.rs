@@ -22,6 +22,9 @@ pub(crate) struct Carrier {
     /// The task whose poll was interrupted when this thread last gave a CPU up, while it is parked
     /// or goes on without a CPU.
     pub(crate) interrupted: AtomicPtr<Meta>,
+    /// The task whose poll has a window open on this thread, null if there is none. For the thread
+    /// itself.
+    window: AtomicPtr<Meta>,
     /// When the critical section in which the thread is was asked for its CPU, in ns.
     pub(super) section_asked_ns: AtomicU64,
     /// When it is to be forced, in ns; 0 while nothing is pending.
@@ -39,6 +42,7 @@ impl Carrier {
             tid: AtomicI32::new(0),
             asked_term: AtomicU64::new(0),
             interrupted: AtomicPtr::new(ptr::null_mut()),
+            window: AtomicPtr::new(ptr::null_mut()),
             section_asked_ns: AtomicU64::new(0),
             section_due_ns: AtomicU64::new(0),
             cpu_time_at_loss: AtomicU64::new(0),
@@ -58,6 +62,17 @@ impl Carrier {
     /// Returns the kernel's number of the thread, while it runs.
     pub(crate) fn tid(&self) -> Option<i32> {
         Some(self.tid.load(Ordering::Acquire)).filter(|&tid| tid != 0)
+    }
+
+    /// Says whose poll has a window open on this thread; null for nobody's. For the thread itself.
+    pub(crate) fn set_window(&self, meta: *const Meta) {
+        self.window.store(meta.cast_mut(), Ordering::Relaxed);
+    }
+
+    /// Returns whether it is `meta`'s poll that has a window open on this thread. For the thread
+    /// itself.
+    pub(crate) fn has_window(&self, meta: &Meta) -> bool {
+        ptr::eq(self.window.load(Ordering::Relaxed), meta)
     }
 
     /// Takes the task whose poll is parked on this thread; for the one that carries its CPU now.

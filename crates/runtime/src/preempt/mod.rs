@@ -45,6 +45,7 @@ use std::thread;
 
 use crate::context;
 use crate::error::{Error, Kind};
+use crate::keys::{self, Use};
 use crate::shared::Shared;
 use crate::task::Runnable;
 use attendant::Attendant;
@@ -114,23 +115,17 @@ pub(crate) struct Preempt {
     attendant: Attendant,
     /// One of [`LATENT`], [`ON`] and [`REFUSED`].
     state: AtomicU8,
+    /// Held while the state is [`ON`].
+    key: Use,
     config: Config,
 }
 
 /// Nothing to preempt was seen yet.
 const LATENT: u8 = 0;
-/// Counted in [`USERS`].
+/// Polls that begin now are preemptible.
 const ON: u8 = 1;
 /// The kernel refused what is needed.
 const REFUSED: u8 = 2;
-
-impl Drop for Preempt {
-    fn drop(&mut self) {
-        if self.state.load(Ordering::Relaxed) == ON {
-            USERS.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-}
 
 impl Preempt {
     pub(crate) fn new(cpus: usize, pins: Box<[usize]>, config: Config) -> Self {
@@ -146,26 +141,36 @@ impl Preempt {
             monitor: Monitor::new(cpus),
             attendant: Attendant::new(),
             state: AtomicU8::new(LATENT),
+            key: Use::of(&keys::PREEMPT),
             config,
         }
     }
 
     pub(crate) fn level(&self) -> Level {
+        if const { !cfg!(feature = "preempt") } {
+            return Level::Off;
+        }
         self.config.level
+    }
+
+    /// Returns whether polls that begin now can be preempted. If so, the key `preempt` is on until
+    /// the runtime ends.
+    pub(crate) fn has_windows(&self) -> bool {
+        self.state.load(Ordering::Acquire) == ON
     }
 
     /// Returns whether polls may be parked.
     #[inline]
     pub(crate) fn is_parking(&self) -> bool {
-        self.config.level == Level::Park
+        self.level() == Level::Park
     }
 
     /// Prepares the process for this level, before any thread is started.
     pub(crate) fn prepare(&self) -> Result<(), Error> {
-        if self.config.level > Level::Off && !self.config.is_latent {
+        if self.level() > Level::Off && !self.config.is_latent {
             self.turn_on()?;
         }
-        if self.config.level == Level::Park {
+        if self.level() == Level::Park {
             evenkeel_slice::runtime::set_hook(section::on_section_end);
             sys::call_in_children(context::forget_threads);
             let signal = self.config.signal;
@@ -183,24 +188,24 @@ impl Preempt {
     /// Makes polls that begin from now on preemptible. For the thread that builds the runtime, then
     /// for the monitor.
     fn turn_on(&self) -> Result<(), Error> {
-        if self.config.level >= Level::Handoff
-            && let Err(error) = sys::register_barrier()
-        {
-            self.state.store(REFUSED, Ordering::Relaxed);
-            return Err(Error::os("membarrier", error));
-        }
-        USERS.fetch_add(1, Ordering::SeqCst);
-        self.state.store(ON, Ordering::Relaxed);
-        Ok(())
+        let register = || match self.config.level {
+            Level::Off | Level::Lazy => Ok(()),
+            _ => sys::register_barrier().map_err(|error| Error::os("membarrier", error)),
+        };
+        let turned_on = register().and_then(|()| self.key.begin());
+        let state = if turned_on.is_ok() { ON } else { REFUSED };
+        self.state.store(state, Ordering::Release);
+        turned_on
     }
 
     /// Returns whether polls of this runtime are preemptible; the first poll that should have been
-    /// makes those after it so.
-    fn is_ready(&self) -> bool {
+    /// makes those after it so, and `announce` is called then.
+    fn is_ready(&self, announce: impl FnOnce()) -> bool {
         match self.state.load(Ordering::Relaxed) {
             LATENT => {
-                if let Err(error) = self.turn_on() {
-                    tracing::warn!(%error, "polls cannot be preempted");
+                match self.turn_on() {
+                    Ok(()) => announce(),
+                    Err(error) => tracing::warn!(%error, "polls cannot be preempted"),
                 }
                 false
             }
@@ -211,7 +216,7 @@ impl Preempt {
     /// Returns whether the monitor should be called: every worker is awake and it sleeps.
     #[inline]
     pub(crate) fn post_monitor(&self) {
-        if self.config.level > Level::Off {
+        if self.level() > Level::Off {
             self.monitor.post();
         }
     }
@@ -238,13 +243,10 @@ impl Preempt {
     }
 }
 
-/// Runtimes that preempt.
-static USERS: AtomicU32 = AtomicU32::new(0);
-
 /// Returns whether any runtime preempts.
-#[inline]
+#[inline(always)]
 pub(crate) fn is_on() -> bool {
-    USERS.load(Ordering::Relaxed) > 0
+    keys::preempt_on()
 }
 
 /// Returns how many spare threads are kept ready.

@@ -17,6 +17,7 @@ use super::order::{Before, Order};
 use super::{Level, switch, sys};
 use crate::clock;
 use crate::group::Event;
+use crate::keys;
 use crate::shared::Shared;
 use crate::worker::Verdict;
 
@@ -139,6 +140,10 @@ pub(super) fn watch(roster: &Arc<Roster>) {
         ticks = ticks.wrapping_add(1);
         if ticks.is_multiple_of(MASK_TICKS) {
             shared.preempt.placement.read_mask();
+            if !shared.preempt.is_parking() {
+                // It takes a lock that a task may hold while it flips a key of its own.
+                keys::run_deferred();
+            }
         }
         if shared.idle.has_parked() {
             quiet += 1;
@@ -155,6 +160,7 @@ pub(super) fn watch(roster: &Arc<Roster>) {
             super::top_up(roster);
         }
         tick(shared, &mut seen);
+        shared.wake_overlooked();
     }
 }
 
@@ -224,7 +230,7 @@ fn is_same_poll(shared: &Shared, cpu: usize, seen: &mut Seen) -> bool {
 /// Decides about a poll that has gone on for a tick at least.
 fn look_at(shared: &Shared, cpu: usize, seen: &mut Seen, now_ns: u64) {
     let verdict = shared.tick_cpu(cpu, now_ns);
-    if verdict == Verdict::GoOn || !shared.preempt.is_ready() {
+    if verdict == Verdict::GoOn || !shared.preempt.is_ready(|| shared.look_around()) {
         return;
     }
     // A poll that began before preemption went on has no level.

@@ -6,12 +6,10 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use super::Meta;
-use crate::context::{Window, open_window};
-use crate::worker::leave_fair_task;
+use crate::keys;
 
 use super::outcome::{NoUnwind, Outcome, Panic, forget_payload};
 
@@ -62,50 +60,89 @@ impl<F> TaskFuture<F> {
         dropped.err()
     }
 
-    fn finish<T>(&mut self, outcome: Outcome<T>, window: Window) -> Poll<NoUnwind<Outcome<T>>> {
-        let retired = self.retire();
-        drop(window);
-        leave_fair_task(self.meta(), true);
-        let outcome = match (retired, outcome) {
-            (None, outcome) => outcome,
-            (Some(second), Outcome::Panicked(first)) => {
-                forget_payload(second);
-                Outcome::Panicked(first)
-            }
-            (Some(payload), other) => {
-                drop(NoUnwind::new(other));
-                Outcome::Panicked(payload)
-            }
-        };
-        Poll::Ready(NoUnwind::new(outcome))
+    /// Ends a poll that returned a value.
+    #[inline(always)]
+    fn finish<T>(&mut self, value: T) -> Poll<NoUnwind<Outcome<T>>> {
+        match self.retire() {
+            None => Poll::Ready(NoUnwind::new(Outcome::Done(value))),
+            Some(payload) => fail(payload, Outcome::Done(value)),
+        }
     }
+
+    /// Ends a poll that panicked, or did not begin because the task was aborted.
+    #[cold]
+    #[inline(never)]
+    fn finish_early<T>(&mut self, outcome: Outcome<T>) -> Poll<NoUnwind<Outcome<T>>> {
+        let retired = self.retire();
+        if keys::any_on() {
+            self.meta().end_watched(true);
+        }
+        match retired {
+            None => Poll::Ready(NoUnwind::new(outcome)),
+            Some(payload) => fail(payload, outcome),
+        }
+    }
+
+    /// As [`TaskFuture::finish`] while optional parts are in use: the window stays open for the
+    /// destructor of the future.
+    #[cold]
+    #[inline(never)]
+    fn finish_watched<T>(&mut self, value: T) -> Poll<NoUnwind<Outcome<T>>> {
+        let ended = self.finish(value);
+        self.meta().end_watched(true);
+        ended
+    }
+}
+
+/// Ends a task whose future's destructor panicked: unless it had panicked before, this is its
+/// outcome.
+#[cold]
+#[inline(never)]
+fn fail<T>(payload: Panic, outcome: Outcome<T>) -> Poll<NoUnwind<Outcome<T>>> {
+    let outcome = match outcome {
+        Outcome::Panicked(first) => {
+            forget_payload(payload);
+            Outcome::Panicked(first)
+        }
+        other => {
+            drop(NoUnwind::new(other));
+            Outcome::Panicked(payload)
+        }
+    };
+    Poll::Ready(NoUnwind::new(outcome))
 }
 
 impl<F: Future> Future for TaskFuture<F> {
     type Output = NoUnwind<Outcome<F::Output>>;
 
     #[allow(unsafe_code)]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: nothing is moved out of `self`; `inner` is only pinned again, or dropped in place
         // by `retire`.
         let this = unsafe { self.get_unchecked_mut() };
-        // From here to where it is dropped this thread runs the task's own code, and can be
-        // preempted; before and after that the task is not in a state to be queued.
-        let window = open_window();
-        if this.meta().aborted.load(Ordering::Acquire) {
-            return this.finish(Outcome::Cancelled, window);
+        // From here to `end_watched` this thread runs the task's own code, and can be preempted
+        // where there is a window; before and after that the task is not in a state to be queued.
+        if this.meta().is_unusual() && this.meta().begin_unusual() {
+            return this.finish_early(Outcome::Cancelled);
         }
         debug_assert!(this.live, "a task was polled after it had returned");
         // SAFETY: `inner` is pinned because `self` is.
         let inner = unsafe { Pin::new_unchecked(&mut *this.inner) };
         match catch_unwind(AssertUnwindSafe(|| inner.poll(cx))) {
             Ok(Poll::Pending) => {
-                drop(window);
-                leave_fair_task(this.meta(), false);
+                if keys::any_on() {
+                    this.meta().end_watched(false);
+                }
                 Poll::Pending
             }
-            Ok(Poll::Ready(value)) => this.finish(Outcome::Done(value), window),
-            Err(payload) => this.finish(Outcome::Panicked(payload), window),
+            Ok(Poll::Ready(value)) => {
+                if keys::any_on() {
+                    return this.finish_watched(value);
+                }
+                this.finish(value)
+            }
+            Err(payload) => this.finish_early(Outcome::Panicked(payload)),
         }
     }
 }

@@ -5,8 +5,8 @@
 //!
 //! # Who may touch what
 //!
-//! - `aborted` is an atomic flag: anybody who keeps the cell alive may set it; the wrapper future
-//!   reads it before a poll.
+//! - `flags` is atomic: anybody who keeps the cell alive may set [`ABORTED`], whoever holds the
+//!   `Runnable` sets and clears [`WATCHED`]; the wrapper future reads them before a poll.
 //! - `owned` (list links) belongs to the shard of the owned-task list and is touched under that
 //!   shard's lock only.
 //! - `shared` and `group` are written before the task is published and read-only after that; but
@@ -14,7 +14,8 @@
 //!   was removed.
 //! - `cell` is written once, when the task is made.
 //! - `group_version`, `was_queued`, `woken_ns` and `entity` belong to whoever holds the `Runnable`;
-//!   while the task is queued, to the holder of that queue's lock.
+//!   while the task is queued, to the holder of that queue's lock; and while `is_picked`, `entity`
+//!   belongs to the run queue that picked it, whoever polls the task.
 
 mod future;
 mod join;
@@ -29,16 +30,19 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
 use std::task::{RawWakerVTable, Waker};
 
 use async_task::{Builder, ScheduleInfo, WithInfo};
-use evenkeel_core::{EnqueueKind, Entity, GroupId, TaskParams, TaskState};
+use evenkeel_core::{EnqueueKind, Entity, TaskState};
 
+use crate::context;
 use crate::group::GroupInner;
+use crate::keys;
 use crate::preempt::Level;
 use crate::preempt::gate::CarrierId;
 use crate::shared::Shared;
+use crate::worker::leave_fair_task;
 use crate::worker::slot::Item;
 
 /// The right to poll a task once.
@@ -58,6 +62,11 @@ impl Item for Runnable {
     }
 }
 
+/// Flag of a task: it was aborted, by its handle or by shutdown. Set once.
+const ABORTED: u8 = 1;
+/// Flag of a task: its polls ask before they begin whether they can be preempted.
+const WATCHED: u8 = 2;
+
 /// What the scheduler keeps in a task's cell.
 pub(crate) struct Meta {
     /// The runtime. A plain pointer, since a counted one would make every spawn write the same
@@ -74,12 +83,15 @@ pub(crate) struct Meta {
     owned: owned::Links,
     /// Which shard of the owned list the task is in.
     pub(crate) shard: u32,
-    /// Set once, by abort or shutdown.
-    pub(crate) aborted: AtomicBool,
+    /// [`ABORTED`] and [`WATCHED`].
+    flags: AtomicU8,
     /// The version of the group that the entity knows, see [`GroupInner::version`].
     group_version: Cell<u32>,
     /// It was in a run queue before.
     was_queued: Cell<bool>,
+    /// For tasks of fair order: a run queue believes it to be running. Cleared under the lock of
+    /// that queue, once it no longer does.
+    pub(crate) is_picked: AtomicBool,
     /// The thread on which its poll is parked, by number plus one; 0 for none.
     parked: AtomicU16,
     /// The worker whose run queue it last left; a task of fair order may still be in the tree
@@ -126,6 +138,49 @@ impl Meta {
         // SAFETY: an unfinished task is counted in its group, and the table of groups keeps a group
         // that counts tasks.
         unsafe { &*self.group.get() }
+    }
+
+    /// Returns a number that no other task has at the same time.
+    pub(crate) fn number(&self) -> u64 {
+        self.cell().addr().get() as u64
+    }
+
+    /// Returns whether there is anything to do before a poll, see [`Meta::begin_unusual`].
+    #[inline(always)]
+    fn is_unusual(&self) -> bool {
+        self.flags.load(Ordering::Acquire) != 0
+    }
+
+    /// Does what is to be done before a poll; true when the task was aborted, so that there is to
+    /// be none.
+    #[cold]
+    #[inline(never)]
+    fn begin_unusual(&self) -> bool {
+        if keys::preempt_on() {
+            context::open_window(self);
+        } else {
+            self.flags.fetch_and(!WATCHED, Ordering::Relaxed);
+        }
+        self.flags.load(Ordering::Acquire) & ABORTED != 0
+    }
+
+    /// Has the polls of this task ask whether they can be preempted. For whoever holds the
+    /// `Runnable`.
+    #[inline]
+    pub(crate) fn watch(&self) {
+        if self.flags.load(Ordering::Relaxed) & WATCHED == 0 {
+            self.flags.fetch_or(WATCHED, Ordering::Relaxed);
+        }
+    }
+
+    /// Does what optional parts do at the end of a poll, before anybody can wake the task.
+    ///
+    /// `has_ended`: its future will not be polled again.
+    #[cold]
+    #[inline(never)]
+    fn end_watched(&self, has_ended: bool) {
+        context::close_window(self);
+        leave_fair_task(self, has_ended);
     }
 
     /// Returns the version of its group that the entity knows. For whoever holds the `Runnable`.
@@ -255,21 +310,29 @@ impl TaskRef {
         unsafe { &mut *(*self.0.as_ptr()).entity.get() }
     }
 
+    /// Brings the entity up to date with its group; it is in no queue. For whoever holds the
+    /// `Runnable`.
+    #[inline]
+    pub(crate) fn learn_group(self) {
+        let meta = self.meta();
+        let group = meta.group_ref();
+        // Before the settings: a change in between is then seen the next time.
+        meta.group_version.set(group.version());
+        let entity = self.entity_mut();
+        if entity.group() != group.id {
+            entity.set_group(group.id);
+        }
+        if entity.params() != group.task_params() {
+            entity.set_params(group.task_params());
+        }
+    }
+
     /// Brings the entity up to date with its group before it is queued, and says how it enters the
     /// queue.
     pub(crate) fn prepare(self) -> EnqueueKind<TaskRef> {
         let meta = self.meta();
         if self.entity().state() != TaskState::Delayed {
-            let group = meta.group_ref();
-            // Before the settings: a change in between is then seen the next time.
-            meta.group_version.set(group.version());
-            let entity = self.entity_mut();
-            if entity.group() != group.id {
-                entity.set_group(group.id);
-            }
-            if entity.params() != group.task_params() {
-                entity.set_params(group.task_params());
-            }
+            self.learn_group();
         }
         if meta.was_queued.replace(true) {
             EnqueueKind::Wakeup
@@ -279,7 +342,7 @@ impl TaskRef {
     }
 
     pub(crate) fn mark_aborted(&self) {
-        self.meta().aborted.store(true, Ordering::Release);
+        self.meta().flags.fetch_or(ABORTED, Ordering::Release);
     }
 
     /// Asks the task to stop.
@@ -299,8 +362,10 @@ impl TaskRef {
     }
 }
 
-/// Builds the cell of a task that workers run, without scheduling it.
+/// Builds the cell of a task that workers run, without scheduling it. Its entity knows nothing of
+/// its group yet, see [`TaskRef::learn_group`].
 #[allow(unsafe_code)]
+#[inline(always)]
 pub(crate) fn create<F>(
     future: F,
     shared: &Shared,
@@ -311,12 +376,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    // SAFETY: the caller names a group of this runtime that it keeps alive: the current task's, the
-    // root, or one it has a handle to.
-    let group_ref = unsafe { &*group };
-    let version = group_ref.version();
-    let entity = Entity::new(group_ref.id, group_ref.task_params());
-    let meta = Meta::new(shared, group, shard, version, entity);
+    let meta = Meta::new(shared, group, shard);
     // SAFETY: future and output are `Send + 'static`; `schedule` is a function without captures,
     // hence `Send + Sync + 'static`. The metadata borrowed by the wrapper lies in the same cell.
     let (runnable, task) = unsafe {
@@ -344,8 +404,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let entity = Entity::new(GroupId::ROOT, TaskParams::default());
-    let meta = Meta::new(shared, group, 0, 0, entity);
+    let meta = Meta::new(shared, group, 0);
     let mut work = Some(work);
     let future = std::future::poll_fn(move |_| {
         let work = work.take().expect("a blocking task is polled once");
@@ -364,26 +423,22 @@ where
 }
 
 impl Meta {
-    fn new(
-        shared: *const Shared,
-        group: *const GroupInner,
-        shard: u32,
-        group_version: u32,
-        entity: Entity<TaskRef>,
-    ) -> Self {
+    #[inline(always)]
+    fn new(shared: &Shared, group: *const GroupInner, shard: u32) -> Self {
         Self {
             shared,
             group: Cell::new(group),
             cell: Cell::new(None),
             owned: owned::Links::new(),
             shard,
-            aborted: AtomicBool::new(false),
+            flags: AtomicU8::new(0),
             was_queued: Cell::new(false),
+            is_picked: AtomicBool::new(false),
             parked: AtomicU16::new(0),
-            group_version: Cell::new(group_version),
+            group_version: Cell::new(0),
             home: AtomicU32::new(shard),
             woken_ns: Cell::new(0),
-            entity: UnsafeCell::new(entity),
+            entity: UnsafeCell::new(shared.new_entity.clone()),
         }
     }
 }

@@ -20,6 +20,8 @@ use std::task::Waker;
 
 use super::{Meta, TaskRef};
 use crate::group::GroupInner;
+use crate::keys;
+use crate::trace;
 
 /// Links of one task in its shard; touched under that shard's lock only.
 pub(crate) struct Links(UnsafeCell<LinksInner>);
@@ -97,6 +99,7 @@ impl OwnedTasks {
 
     /// Unlinks a task; nothing happens when it never was linked.
     #[allow(unsafe_code)]
+    #[inline(always)]
     fn remove(&self, meta: &Meta) {
         let mut shard = self.shards[meta.shard as usize].lock();
         // SAFETY: the shard's lock is held; neighbours in the list are linked, hence alive.
@@ -168,8 +171,24 @@ impl OwnedTasks {
 }
 
 /// Unlinks a task from its runtime's list, if it is in it.
+#[inline(never)]
 pub(crate) fn remove(meta: &Meta) {
+    if keys::any_on() {
+        return remove_watched(meta);
+    }
+    remove_here(meta);
+}
+
+#[cold]
+#[inline(never)]
+fn remove_watched(meta: &Meta) {
     let _section = crate::context::section();
+    trace::exit(meta);
+    remove_here(meta);
+}
+
+#[inline(always)]
+fn remove_here(meta: &Meta) {
     let shared = meta.shared_ref();
     shared.owned.remove(meta);
     if shared.life.is_abandoned.load(Ordering::SeqCst) {

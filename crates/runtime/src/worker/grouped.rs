@@ -280,6 +280,8 @@ impl Worker {
     /// Takes over a task whose poll was interrupted on this worker and is parked.
     pub(super) fn put_preempted(&self, task: Runnable) {
         self.current.end_stretch();
+        // From here on it is queued, or about to be.
+        task.metadata().is_picked.store(false, Ordering::Release);
         self.current.is_preempted.set(true);
         self.yielded.set(Some(task));
     }
@@ -290,6 +292,9 @@ impl Worker {
         self.record_times(now_ns);
         self.take_plain(now_ns);
         self.shared.groups.tick(now_ns);
+        if self.shared.groups.has_fair_order() {
+            self.send_home(now_ns);
+        }
         let mut rq = self.queue().lock();
         self.put_current(&mut rq, now_ns);
         if let Some(woken) = self.remote().slot.take() {
@@ -323,6 +328,28 @@ impl Worker {
         Some(runnable)
     }
 
+    /// Queues tasks of fair order where they were last, if they yielded or lie in the slot: they
+    /// may still be in that queue's tree.
+    #[cold]
+    fn send_home(&self, now_ns: u64) {
+        let is_fair = |task: &Runnable| task.metadata().group_ref().is_fair_order;
+        if !self.current.is_open.get() {
+            match self.yielded.take() {
+                Some(yielded) if is_fair(&yielded) => {
+                    self.current.is_preempted.set(false);
+                    self.shared.enqueue_home(yielded, now_ns);
+                }
+                other => self.yielded.set(other),
+            }
+        }
+        match self.remote().slot.take() {
+            Some(woken) if is_fair(&woken) => self.shared.enqueue_home(woken, now_ns),
+            // Nobody else puts, so the slot is free for it.
+            Some(other) => drop(self.remote().slot.put(other)),
+            None => {}
+        }
+    }
+
     /// Charges the task that ran, and queues it again if it was woken during its poll.
     #[inline]
     fn put_current(&self, rq: &mut Rq, now_ns: u64) {
@@ -339,8 +366,7 @@ impl Worker {
                     rq.put_prev(&mut TaskArena, now_ns, Outcome::Blocked);
                 }
                 self.current.is_preempted.set(false);
-                // A task of fair order left its CPU already, and one that ran from the plain queues
-                // was never on it.
+                // It ran from the plain queues, and was never on this CPU.
                 let _ = enqueue(rq, &self.shared, task, now_ns);
             }
         }
@@ -355,7 +381,11 @@ impl Worker {
         self.current.is_replaced.set(false);
         self.current
             .plan_stretch(meta, now_ns, self.shared.groups.has_times());
-        self.current.is_fair.set(meta.group_ref().is_fair_order);
+        let is_fair = meta.group_ref().is_fair_order;
+        self.current.is_fair.set(is_fair);
+        if is_fair {
+            meta.is_picked.store(true, Ordering::Relaxed);
+        }
         // Only where it will be taken at the end of this poll: times are recorded from the first
         // poll that begins after the flip.
         let has_times = self.shared.groups.has_times();
@@ -432,7 +462,12 @@ impl Worker {
             let now_ns = clock::now_ns();
             self.record_times(now_ns);
             let mut rq = self.queue().lock();
+            let fair = rq.curr().filter(|_| self.current.is_fair.get());
             rq.put_prev(&mut TaskArena, now_ns, Outcome::Exited);
+            // A task of fair order stays until it is told that it may go.
+            if let Some(task) = fair {
+                task.meta().is_picked.store(false, Ordering::Release);
+            }
         }
     }
 
@@ -467,20 +502,20 @@ impl Worker {
 /// `has_ended`: its future will not be polled again.
 #[inline]
 pub(crate) fn leave_fair_task(meta: &Meta, has_ended: bool) {
-    if meta.shared_ref().has_fair_order() {
+    if meta.shared_ref().groups.has_fair_order() {
         leave_fair_task_slow(meta, has_ended);
     }
 }
 
 #[cold]
 fn leave_fair_task_slow(meta: &Meta, has_ended: bool) {
-    context::with_worker(|worker| {
-        let Some(worker) = worker else { return };
+    let has_left = context::with_worker(|worker| {
+        let Some(worker) = worker else { return false };
         if !context::is_current_meta(meta)
             || !worker.current.is_fair.get()
             || !worker.current.is_open.replace(false)
         {
-            return;
+            return false;
         }
         let outcome = if has_ended {
             Outcome::Exited
@@ -490,11 +525,35 @@ fn leave_fair_task_slow(meta: &Meta, has_ended: bool) {
         meta.home.store(worker.index as u32, Ordering::Relaxed);
         let now_ns = clock::now_ns();
         worker.record_times(now_ns);
-        worker
-            .queue()
-            .lock()
-            .put_prev(&mut TaskArena, now_ns, outcome);
+        let mut rq = worker.queue().lock();
+        rq.put_prev(&mut TaskArena, now_ns, outcome);
+        meta.is_picked.store(false, Ordering::Release);
+        true
     });
+    if has_left || !meta.group_ref().is_fair_order {
+        return;
+    }
+    // It lost its CPU during the poll. Whoever carries that on takes it off there first of all;
+    // until then it must neither be queued elsewhere nor freed.
+    while meta.is_picked.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    if has_ended {
+        leave_tree(meta);
+    }
+}
+
+/// Takes a task that ends out of the tree in which it may still be: it was polled by somebody who
+/// did not take it from there.
+fn leave_tree(meta: &Meta) {
+    let _section = context::section();
+    let key = TaskRef::new(meta);
+    let queues = &meta.shared_ref().queues;
+    let home = meta.home.load(Ordering::Relaxed) as usize;
+    let mut rq = queues[home % queues.len()].lock();
+    if key.entity().state() == TaskState::Delayed {
+        rq.dequeue(&mut TaskArena, key, clock::now_ns());
+    }
 }
 
 /// Queues a task in a run queue whose lock is held. Not for tasks of fair order that may be delayed

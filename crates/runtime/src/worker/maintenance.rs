@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 
-use super::Worker;
+use super::{Exit, Worker};
 use crate::clock;
+use crate::keys;
 
 /// Most polls between two looks at the clock.
 const MAX_POLLS: u32 = 61;
@@ -13,12 +14,14 @@ const CHECK_NS: u64 = 100_000;
 /// Least time between two turns of the I/O driver by a busy worker, in ns.
 const TURN_NS: u64 = 50_000;
 
-/// Counts polls down to the next look at the clock.
+/// How many polls there are between two looks at the clock.
 ///
-/// The count adapts to how long polls took lately, so that the driver is turned about every
-/// [`CHECK_NS`] whether polls take 50 ns or 50 µs, and short polls do not pay for a clock.
+/// The number adapts to how long polls took lately, so that the driver is turned about every
+/// [`CHECK_NS`] whether polls take 50 ns or 50 µs, and short polls do not pay for a clock. When the
+/// next look is due is in [`Remote`], where others can have it come sooner.
+///
+/// [`Remote`]: crate::shared::Remote
 pub(super) struct Maintenance {
-    polls_left: Cell<u32>,
     interval: Cell<u32>,
     checked_ns: Cell<u64>,
 }
@@ -26,7 +29,6 @@ pub(super) struct Maintenance {
 impl Default for Maintenance {
     fn default() -> Self {
         Self {
-            polls_left: Cell::new(1),
             interval: Cell::new(1),
             checked_ns: Cell::new(0),
         }
@@ -34,16 +36,9 @@ impl Default for Maintenance {
 }
 
 impl Maintenance {
-    /// Counts one poll; true when it is time for a look.
-    #[inline]
-    pub(super) fn is_due(&self) -> bool {
-        let left = self.polls_left.get() - 1;
-        self.polls_left.set(left);
-        left == 0
-    }
-
-    /// Starts the next interval, whose length follows from how long the polls of the last one took.
-    fn restart(&self, now_ns: u64) {
+    /// Returns the length of the next interval, in polls, which follows from how long those of the
+    /// last one took.
+    fn next_interval(&self, now_ns: u64) -> u32 {
         let elapsed = now_ns.saturating_sub(self.checked_ns.get()).max(1);
         let affordable = CHECK_NS * u64::from(self.interval.get()) / elapsed;
         let interval = u32::try_from(affordable)
@@ -51,17 +46,23 @@ impl Maintenance {
             .clamp(1, MAX_POLLS);
         self.checked_ns.set(now_ns);
         self.interval.set(interval);
-        self.polls_left.set(interval);
+        interval
     }
 }
 
 impl Worker {
-    /// Looks after the I/O driver; true when this worker should turn it.
+    /// Looks after the I/O driver and the keys; says why the stretch of polls ends, if it does.
     #[cold]
-    pub(super) fn maintain(&self) -> bool {
+    #[inline(never)]
+    pub(super) fn maintain(&self, is_watched: bool) -> Option<Exit> {
         let now_ns = clock::now_ns();
-        self.maintenance.restart(now_ns);
+        // Before the look at the keys: whoever turns one on has a look come sooner after that.
+        let interval = self.maintenance.next_interval(now_ns);
+        self.remote().look_after(interval);
         let driver = &self.shared.driver;
-        driver.is_seat_free() && now_ns.saturating_sub(driver.last_turn_ns()) >= TURN_NS
+        if driver.is_seat_free() && now_ns.saturating_sub(driver.last_turn_ns()) >= TURN_NS {
+            return Some(Exit::Turn);
+        }
+        (keys::any_on() != is_watched).then_some(Exit::Keys)
     }
 }

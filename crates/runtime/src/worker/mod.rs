@@ -12,6 +12,15 @@
 //!
 //! A runtime goes from plain to grouped once and stays there; tasks that lie in plain queues at
 //! that moment are moved by whoever meets them next.
+//!
+//! # Optional parts
+//!
+//! The loop exists twice. While every key is off it is the plain one, in which nothing optional is
+//! looked for. While any key is on it is the *watched* one, which looks at each. A worker changes
+//! over when it looks at the keys: when it takes a task from a queue that others fill, and when it
+//! looks at the clock ([`maintenance`]), which comes before its next poll if its own runtime turned
+//! the key on ([`Shared::look_around`]). A poll that is not watched has begun before that, or at
+//! that moment; it is not timed, reported, or preempted.
 
 mod grouped;
 mod maintenance;
@@ -29,12 +38,14 @@ use crossbeam_deque::Worker as Deque;
 use crossbeam_utils::sync::Parker;
 
 use crate::context;
+use crate::keys;
 use crate::preempt;
 use crate::preempt::carrier::Carrier;
 use crate::preempt::order::{Before, Order};
 use crate::shared::{Remote, Shared};
 use crate::task::outcome::forget_payload;
 use crate::task::{Runnable, TaskRef};
+use crate::trace;
 pub(crate) use grouped::{CpuQueue, TaskArena, leave_fair_task};
 use maintenance::Maintenance;
 pub(crate) use tick::Verdict;
@@ -50,6 +61,8 @@ enum Exit {
     Budget,
     /// Another thread carries this worker now.
     HandedOff,
+    /// The first key went on, or the last one off.
+    Keys,
 }
 
 /// A virtual CPU.
@@ -143,7 +156,7 @@ impl Worker {
             let stretch = AssertUnwindSafe(|| self.shared.driver.run(|| self.run_stretch()));
             match catch_unwind(stretch) {
                 Ok(Exit::HandedOff) => return,
-                Ok(Exit::Budget) => {}
+                Ok(Exit::Budget | Exit::Keys) => {}
                 Ok(Exit::Turn) => self.turn_driver(),
                 Ok(Exit::Idle) => {
                     if self.shared.life.is_shutdown.load(Ordering::Acquire) {
@@ -168,17 +181,50 @@ impl Worker {
 
     /// Polls tasks until there is a reason to stop.
     fn run_stretch(&self) -> Exit {
+        if keys::any_on() {
+            return self.run_watched();
+        }
+        context::set_plain(self);
+        self.run_polls::<false>()
+    }
+
+    #[inline(never)]
+    fn run_watched(&self) -> Exit {
+        context::leave_plain();
+        self.run_polls::<true>()
+    }
+
+    /// The loop itself; `WATCHED`: optional parts are looked after.
+    #[inline(always)]
+    fn run_polls<const WATCHED: bool>(&self) -> Exit {
+        let remote = self.remote();
         loop {
-            if self.maintenance.is_due() && self.maintain() {
-                return Exit::Turn;
+            if remote.is_look_due()
+                && let Some(exit) = self.maintain(WATCHED)
+            {
+                return exit;
             }
-            let Some(runnable) = self.next_task() else {
-                return Exit::Idle;
+            let next = if WATCHED {
+                self.next_watched()
+            } else {
+                self.next_plain::<false>()
+            };
+            let Some(runnable) = next else {
+                return if keys::any_on() == WATCHED {
+                    Exit::Idle
+                } else {
+                    Exit::Keys
+                };
             };
             if self.is_searching.get() {
                 self.found_work();
             }
-            self.poll_task(runnable);
+            remote.count_poll();
+            if WATCHED {
+                self.poll_watched(runnable);
+            } else {
+                poll_task(runnable);
+            }
             if !context::is_worker(self) {
                 return Exit::HandedOff;
             }
@@ -188,34 +234,31 @@ impl Worker {
         }
     }
 
-    #[inline]
-    fn next_task(&self) -> Option<Runnable> {
+    #[inline(always)]
+    fn next_watched(&self) -> Option<Runnable> {
         if self.shared.is_grouped() {
             self.next_grouped()
         } else {
-            self.next_plain()
+            self.next_plain::<true>()
         }
     }
 
-    /// Polls one task. The worker may be gone from this thread afterwards.
-    #[inline]
-    fn poll_task(&self, runnable: Runnable) {
-        let polls = &self.remote().polls;
-        polls.store(
-            polls.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        );
+    /// Polls one task, whose poll can be preempted or reported.
+    #[inline(always)]
+    fn poll_watched(&self, runnable: Runnable) {
+        let meta = runnable.metadata();
         if preempt::is_on() {
-            let meta = runnable.metadata();
+            meta.watch();
             if meta.is_parked() {
                 let task = TaskRef::from_runnable(runnable);
                 return self.resume(task.meta());
             }
-            self.remote().begin_poll(meta);
+            if self.shared.preempt.has_windows() {
+                self.remote().begin_poll(meta);
+            }
         }
-        let before = context::set_task(&runnable);
-        runnable.run();
-        context::restore_task(before);
+        trace::switch(meta, self.index);
+        poll_task(runnable);
     }
 
     /// Becomes one of those who look for work, unless enough do so already.
@@ -240,11 +283,19 @@ impl Worker {
         if self.is_driving.get() {
             self.from_driver.borrow_mut().push(runnable);
             self.shared.driver.wake();
-        } else if is_yield {
+        } else if !is_yield && self.shared.is_grouped() {
+            self.wake_grouped(runnable);
+        } else {
+            self.schedule_plain(runnable, is_yield);
+        }
+    }
+
+    /// As [`Worker::schedule_local`] outside of the I/O driver, while no group is in use.
+    #[inline]
+    fn schedule_plain(&self, runnable: Runnable, is_yield: bool) {
+        if is_yield {
             debug_assert!(context::is_current_task(&runnable));
             self.yielded.set(Some(runnable));
-        } else if self.shared.is_grouped() {
-            self.wake_grouped(runnable);
         } else {
             self.wake_plain(runnable);
         }
@@ -264,6 +315,7 @@ impl Worker {
     /// Does something in the I/O driver; tasks that it wakes are collected. A panic out of it is
     /// somebody's waker and ends here.
     fn in_driver(&self, work: impl FnOnce()) {
+        context::leave_plain();
         self.is_driving.set(true);
         let outcome = catch_unwind(AssertUnwindSafe(work));
         self.is_driving.set(false);
@@ -293,6 +345,17 @@ impl Worker {
         self.run();
     }
 
+    /// Returns whether this is a worker of `shared`.
+    #[inline]
+    pub(crate) fn is_of(&self, shared: &Shared) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.shared), shared)
+    }
+
+    /// Looks at the keys before the next poll. For the carrier.
+    pub(crate) fn look_around(&self) {
+        self.remote().look_soon();
+    }
+
     /// Returns whether the poll that goes on should make room.
     pub(crate) fn need_resched(&self) -> bool {
         self.remote().need_resched()
@@ -317,19 +380,41 @@ impl Worker {
 /// Queues a task that is ready; the schedule function of every task that workers run.
 #[inline]
 pub(crate) fn schedule(runnable: Runnable, is_yield: bool) {
+    match context::plain_worker() {
+        Some(worker) if worker.is_of(runnable.metadata().shared_ref()) => {
+            worker.schedule_plain(runnable, is_yield);
+        }
+        _ => schedule_from_elsewhere(runnable, is_yield),
+    }
+}
+
+/// Queues a task from a thread that carries no worker of its runtime, or one that is watched or in
+/// the I/O driver.
+#[inline(never)]
+fn schedule_from_elsewhere(runnable: Runnable, is_yield: bool) {
+    if !is_yield {
+        trace::wakeup(runnable.metadata());
+    }
     context::with_worker(|worker| {
         let meta = runnable.metadata();
-        let shared = std::ptr::from_ref(meta.shared_ref());
         if meta.shared_ref().groups.has_times() {
             meta.woken_ns.set(crate::clock::now_ns());
         }
         match worker {
-            Some(worker) if std::ptr::eq(Arc::as_ptr(&worker.shared), shared) => {
+            Some(worker) if worker.is_of(meta.shared_ref()) => {
                 worker.schedule_local(runnable, is_yield);
             }
             _ => schedule_from_outside(runnable),
         }
     });
+}
+
+/// Polls one task. The worker may be gone from this thread afterwards.
+#[inline(always)]
+fn poll_task(runnable: Runnable) {
+    let before = context::set_task(&runnable);
+    runnable.run();
+    context::restore_task(before);
 }
 
 /// Queues a task from a thread that carries no worker of its runtime.

@@ -21,6 +21,7 @@ use std::time::Duration;
 use super::Worker;
 use crate::idle::Woken;
 use crate::io::Seat;
+use crate::keys;
 use crate::task::Runnable;
 
 /// How long a sentry sleeps between two looks.
@@ -214,6 +215,7 @@ impl Worker {
             }
             turned_ns = last_ns;
         }
+        keys::run_deferred();
         Relief::Quiet
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use crossbeam_deque::Steal;
 
 use super::Worker;
+use crate::keys;
 use crate::task::Runnable;
 
 impl Worker {
@@ -20,8 +21,8 @@ impl Worker {
 
     /// Takes the next task: yielded ones go behind those already queued; the queue that all share
     /// is tried every second time.
-    #[inline]
-    pub(super) fn next_plain(&self) -> Option<Runnable> {
+    #[inline(always)]
+    pub(super) fn next_plain<const WATCHED: bool>(&self) -> Option<Runnable> {
         if let Some(yielded) = self.yielded.take() {
             if self.deque.is_empty()
                 && self.remote().slot.is_empty()
@@ -36,11 +37,21 @@ impl Worker {
         }
         if self.is_shared_turn()
             && !self.shared.injector.is_empty()
-            && let Some(runnable) = self.take_injected()
+            && let Some(taken) = self.take_shared::<WATCHED>()
         {
-            return Some(runnable);
+            return taken;
         }
-        self.next_local().or_else(|| self.next_remote())
+        self.next_local().or_else(|| self.next_remote::<WATCHED>())
+    }
+
+    /// Looks at the keys before a task is run that comes from another thread: whoever made it ready
+    /// may have turned one on before. If so, it is left for the watched loop.
+    fn admit<const WATCHED: bool>(&self, runnable: Runnable) -> Option<Runnable> {
+        if !WATCHED && keys::any_on() {
+            self.deque.push(runnable);
+            return None;
+        }
+        Some(runnable)
     }
 
     /// The slot holds the newest of this worker's tasks, so it comes last.
@@ -55,10 +66,13 @@ impl Worker {
         self.remote().polls.load(Ordering::Relaxed) & 1 == 1
     }
 
-    fn take_injected(&self) -> Option<Runnable> {
+    /// Takes a task from the shared queue; `Some(None)` when one is there and was not admitted.
+    #[cold]
+    #[inline(never)]
+    fn take_shared<const WATCHED: bool>(&self) -> Option<Option<Runnable>> {
         loop {
             match self.shared.injector.steal() {
-                Steal::Success(runnable) => return Some(runnable),
+                Steal::Success(runnable) => return Some(self.admit::<WATCHED>(runnable)),
                 Steal::Empty => return None,
                 Steal::Retry => std::hint::spin_loop(),
             }
@@ -67,14 +81,16 @@ impl Worker {
 
     /// Looks for work in the shared queue, then with the other workers.
     #[cold]
-    fn next_remote(&self) -> Option<Runnable> {
+    #[inline(never)]
+    fn next_remote<const WATCHED: bool>(&self) -> Option<Runnable> {
         if let Some(runnable) = self.take_batch() {
-            return Some(runnable);
+            return self.admit::<WATCHED>(runnable);
         }
         if !self.start_search() {
             return None;
         }
-        self.steal().or_else(|| self.take_batch())
+        let runnable = self.steal().or_else(|| self.take_batch())?;
+        self.admit::<WATCHED>(runnable)
     }
 
     fn take_batch(&self) -> Option<Runnable> {

@@ -3,6 +3,8 @@
 //! They act while the worker is in a poll, under its run queue's lock, which nobody holds while it
 //! can be parked.
 
+use std::sync::atomic::{Ordering, fence};
+
 use crossbeam_deque::Steal;
 use evenkeel_core::{EnqueueKind, PullRequest};
 
@@ -80,6 +82,24 @@ impl Shared {
         }
     }
 
+    /// Wakes the workers that fell asleep in front of their own work: what the monitor moves is in
+    /// no queue for a moment, and whoever looks then finds nothing. For the monitor, after its
+    /// ticks; it takes no lock.
+    ///
+    /// Whoever falls asleep announces that before its last look, and this looks after the move, so
+    /// that one of the two sees the other.
+    pub(crate) fn wake_overlooked(&self) {
+        fence(Ordering::SeqCst);
+        if !self.idle.has_parked() || !self.is_grouped() {
+            return;
+        }
+        for (cpu, queue) in self.queues.iter().enumerate() {
+            if queue.hints.nr_waiting() > 0 {
+                self.unpark(cpu);
+            }
+        }
+    }
+
     /// Pulls a task to a CPU whose task is ahead of others elsewhere.
     #[cold]
     fn pull_to(&self, cpu: usize, request: &PullRequest, now_ns: u64) -> Verdict {
@@ -116,7 +136,7 @@ impl Shared {
         let now_ns = clock::now_ns();
         let n = self.queues.len();
         let meta = runnable.metadata();
-        let home = meta.home.load(std::sync::atomic::Ordering::Relaxed) as usize % n;
+        let home = meta.home.load(Ordering::Relaxed) as usize % n;
         let candidates = if meta.group_ref().is_fair_order {
             1
         } else {
