@@ -21,9 +21,9 @@
 //! was loaded by `dlopen`, a thread's first use of its state may allocate: there, call [`current`]
 //! on each thread before it can be signalled.
 //!
-//! In a forked child there is no hook and no request: the threads that would serve them are not
-//! there. (Children made with `vfork` or a bare `clone` share or copy everything, and should make
-//! no sections before `exec`.)
+//! In a forked child there is no hook and, if one has ever been set, no request: the threads that
+//! would serve them are not there. (Children made with `vfork` or a bare `clone` share or copy
+//! everything, and should make no sections before `exec`.)
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -18,7 +18,7 @@
 //! off the fast path. Hence no instruction on the fast path is a fence or has a lock prefix.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU32, AtomicUsize, compiler_fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, compiler_fence};
 use std::thread;
 
 use crate::kernel;
@@ -37,9 +37,10 @@ const UNPROBED: u32 = 1 << 2;
 const IN_HOOK: u32 = 1 << 3;
 
 /// What one section adds to the count. The kinds share the word, so that one addition enters and
-/// one look tells whether and in what the thread is: 12 bits of slice sections, 10 of lock
-/// sections, 10 of the runtime's. A sum that flows over into the next kind stays balanced.
-const fn unit(kind: Kind) -> u32 {
+/// one look tells whether and in what the thread is: 16 bits of slice sections, 32 of lock
+/// sections, 16 of the runtime's. Slice sections that flow over count as a lock's, which have a
+/// deadline too; of the others no thread has so many. The sum stays balanced.
+const fn unit(kind: Kind) -> u64 {
     match kind {
         Kind::Slice => 1,
         Kind::Lock => LOCK_UNIT,
@@ -47,8 +48,8 @@ const fn unit(kind: Kind) -> u32 {
     }
 }
 
-const LOCK_UNIT: u32 = 1 << 12;
-const RUNTIME_UNIT: u32 = 1 << 22;
+const LOCK_UNIT: u64 = 1 << 16;
+const RUNTIME_UNIT: u64 = 1 << 48;
 
 /// What a thread's sections and requests are at this moment, and how many there were.
 ///
@@ -59,7 +60,7 @@ const RUNTIME_UNIT: u32 = 1 << 22;
 pub struct ThreadState {
     /// The sum of the units of the sections that have begun and not ended. Written by this thread
     /// only.
-    count: AtomicU32,
+    count: AtomicU64,
     /// `REQUEST`, `KERNEL`, `UNPROBED`, `IN_HOOK`.
     attention: AtomicU32,
     requests: AtomicUsize,
@@ -141,7 +142,7 @@ fn end_slow() {
 impl ThreadState {
     const fn new() -> Self {
         Self {
-            count: AtomicU32::new(0),
+            count: AtomicU64::new(0),
             attention: AtomicU32::new(UNPROBED),
             requests: AtomicUsize::new(0),
             extended: AtomicUsize::new(0),
@@ -318,7 +319,8 @@ mod tests {
         for _ in 0..3 * LOCK_UNIT {
             begin(Kind::Slice);
         }
-        assert!(with(ThreadState::is_in_section));
+        // It has flowed over; its deadline is longer, but it has one.
+        assert_eq!(with(ThreadState::kind), Some(Kind::Lock));
         for _ in 0..3 * LOCK_UNIT {
             assert!(with(ThreadState::is_in_section));
             end(Kind::Slice);

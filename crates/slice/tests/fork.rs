@@ -56,3 +56,30 @@ fn a_child_forked_in_a_section_ends_it_without_the_parents_hook() {
     assert_eq!(HOOKS.load(Ordering::Relaxed), 1);
     assert!(!runtime::is_in_section());
 }
+
+#[test]
+fn a_panic_in_the_hook_aborts() {
+    /// The guard against a panic that is caught after all.
+    const GUARD_SECONDS: u32 = 60;
+    // SAFETY: the child takes no lock that another thread may hold but that of standard error,
+    // which is silenced first, and ends here.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "{}", std::io::Error::last_os_error());
+    if child == 0 {
+        // SAFETY: they take numbers.
+        unsafe { libc::alarm(GUARD_SECONDS) };
+        std::panic::set_hook(Box::new(|_| {}));
+        runtime::set_hook(|| panic!("in the hook"));
+        let caught = std::panic::catch_unwind(|| {
+            let _section = enter();
+            runtime::request()
+        });
+        // SAFETY: takes a number.
+        unsafe { libc::_exit(i32::from(caught.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: waitpid writes to the status, which is alive.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(libc::WIFSIGNALED(status), "{status:#x}");
+    assert_eq!(libc::WTERMSIG(status), libc::SIGABRT);
+}

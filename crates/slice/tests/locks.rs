@@ -118,3 +118,13 @@ fn every_way_to_take_and_give_a_lock_is_balanced() {
     drop(mapped);
     none();
 }
+
+#[test]
+fn however_many_locks_a_thread_holds_it_has_the_deadline_of_locks() {
+    // More than 1,024: all shards of a large map, say.
+    let shards: Vec<Mutex<()>> = (0..3_000).map(|_| Mutex::new(())).collect();
+    let guards: Vec<_> = shards.iter().map(|shard| shard.lock()).collect();
+    assert_eq!(runtime::kind(), Some(Kind::Lock));
+    drop(guards);
+    assert!(!runtime::is_in_section());
+}

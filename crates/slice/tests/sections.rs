@@ -166,3 +166,35 @@ fn kinds_have_their_deadlines() {
     assert_eq!(Kind::Lock.deadline(), Some(Duration::from_millis(5)));
     assert_eq!(Kind::Runtime.deadline(), None);
 }
+
+#[test]
+fn a_thread_that_ends_in_a_section_leaves_nothing_to_the_next() {
+    // Their stacks, and the state in them, are used again.
+    for _ in 0..50 {
+        let thread = thread::spawn(|| {
+            assert!(!runtime::is_in_section() && !runtime::has_request());
+            assert_eq!(runtime::counts(), Counts::default());
+            std::mem::forget(enter_lock());
+            assert!(runtime::request());
+        });
+        thread.join().expect("no assertion fails");
+    }
+}
+
+#[test]
+fn a_leaked_section_runs_into_the_deadline_each_time() {
+    with_hook();
+    thread::spawn(|| {
+        for _ in 0..5_000 {
+            std::mem::forget(enter_lock());
+        }
+        assert_eq!(runtime::kind(), Some(Kind::Lock));
+        for _ in 0..3 {
+            assert!(runtime::request() && runtime::force());
+            drop(enter());
+        }
+        assert_eq!((HOOKS.get(), runtime::counts().forced), (0, 3));
+    })
+    .join()
+    .expect("no assertion fails");
+}

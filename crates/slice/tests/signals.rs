@@ -107,6 +107,34 @@ fn grants_are_the_section_ends_after_a_signal() {
     }
 }
 
+/// A handler that has a section of its own, in which the other signal comes.
+extern "C" fn on_outer_signal(_: libc::c_int) {
+    let _section = enter();
+    raise();
+}
+
+#[test]
+fn a_signal_inside_a_handlers_section_is_served_once() {
+    start();
+    install(libc::SIGUSR2, on_outer_signal as *const () as usize, 0);
+    let outer_signal = || {
+        // SAFETY: the signal has a handler.
+        assert_eq!(unsafe { libc::raise(libc::SIGUSR2) }, 0);
+    };
+    let served = || (AT_END.get(), AT_ONCE.get());
+    // In no section: the end of the handler's own serves it.
+    outer_signal();
+    assert_eq!(served(), (1, 0));
+    // In a section: that of the handler is not the outermost.
+    let section = enter_lock();
+    outer_signal();
+    outer_signal();
+    assert_eq!(served(), (1, 0));
+    drop(section);
+    assert_eq!(served(), (2, 0));
+    assert!(!runtime::is_in_section() && !runtime::has_request());
+}
+
 #[test]
 fn signals_from_another_thread_are_lost_nowhere() {
     const SIGNALS: usize = 1000;

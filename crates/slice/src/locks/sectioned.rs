@@ -1,12 +1,14 @@
 //! Any raw lock of `lock_api`, with a section around it.
 #![allow(unsafe_code)]
 
+use std::mem;
+
 use lock_api::{
     GuardNoSend, RawMutex, RawMutexFair, RawMutexTimed, RawRwLock, RawRwLockDowngrade,
     RawRwLockFair, RawRwLockTimed,
 };
 
-use crate::section::Kind;
+use crate::section::{Kind, enter_lock};
 use crate::state;
 
 /// A raw lock whose holders are in a lock section, from before they ask for the lock until after
@@ -28,29 +30,41 @@ use crate::state;
 #[derive(Debug)]
 pub struct Sectioned<R>(R);
 
-/// Runs an attempt to take a lock in a section, which stays begun if it succeeds.
+/// Runs an attempt to take a lock in a section, which stays begun if it succeeds. If it panics, the
+/// section ends.
 #[inline]
 fn attempt(take: impl FnOnce() -> bool) -> bool {
-    state::begin(Kind::Lock);
+    let section = enter_lock();
     let taken = take();
-    if !taken {
-        state::end(Kind::Lock);
+    if taken {
+        mem::forget(section);
     }
     taken
 }
 
-/// Takes a lock in a section, which stays begun.
+/// Takes a lock in a section, which stays begun. If that panics, the section ends.
 #[inline]
 fn acquire(take: impl FnOnce()) {
-    state::begin(Kind::Lock);
+    let section = enter_lock();
     take();
+    mem::forget(section);
 }
 
-/// Releases a lock, and ends its section.
+/// Ends the section of a lock.
+struct End;
+
+impl Drop for End {
+    #[inline]
+    fn drop(&mut self) {
+        state::end(Kind::Lock);
+    }
+}
+
+/// Releases a lock, and ends its section, also if that panics.
 #[inline]
 fn release(give: impl FnOnce()) {
+    let _end = End;
     give();
-    state::end(Kind::Lock);
 }
 
 // SAFETY: exclusion is that of `R`, whose methods are called one for one.
@@ -210,5 +224,48 @@ unsafe impl<R: RawRwLockTimed> RawRwLockTimed for Sectioned<R> {
     #[inline]
     fn try_lock_exclusive_until(&self, timeout: R::Instant) -> bool {
         attempt(|| self.0.try_lock_exclusive_until(timeout))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use lock_api::GuardNoSend;
+
+    use super::*;
+    use crate::runtime::{is_in_section, kind};
+
+    /// A lock that nobody gets or gives without a panic, but by `try_lock`.
+    struct Broken;
+
+    // SAFETY: used by one thread, and guards nothing.
+    unsafe impl RawMutex for Broken {
+        const INIT: Self = Self;
+        type GuardMarker = GuardNoSend;
+
+        fn lock(&self) {
+            panic!("a deadlock was found");
+        }
+
+        fn try_lock(&self) -> bool {
+            true
+        }
+
+        unsafe fn unlock(&self) {
+            panic!("not the owner");
+        }
+    }
+
+    #[test]
+    fn a_lock_that_panics_leaves_no_section_behind() {
+        let lock = Sectioned(Broken);
+        assert!(catch_unwind(|| lock.lock()).is_err());
+        assert!(!is_in_section());
+        assert!(lock.try_lock());
+        assert_eq!(kind(), Some(Kind::Lock));
+        // SAFETY: it is locked.
+        assert!(catch_unwind(|| unsafe { lock.unlock() }).is_err());
+        assert!(!is_in_section());
     }
 }
