@@ -1,23 +1,26 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
+use crate::bench::args::Bench;
 use crate::workload::{MOST_THREADS, units};
 
 /// The exit codes, shown by `--help`.
-const EXIT_CODES: &str = "\
+pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-    0  the run went to its end
-    1  the run failed: a task ended with an error or a panic, the runtime could not start,
-       or the results could not be written
-    2  the command line or the workload file is wrong, or a file that it names cannot be read
+    0  it went to its end
+    1  it failed: a task or a benchmark ended with an error or a panic, the runtime could not
+       start, or the results could not be written
+    2  the command line or the workload file is wrong, a file that it names cannot be read,
+       or this build cannot do what was asked for
   130  ended by Ctrl-C (SIGINT), after printing the results so far
   143  ended by SIGTERM, after printing the results so far";
 
-/// Runs workloads under the Evenkeel scheduler.
+/// Runs workloads and benchmarks under the Evenkeel scheduler.
 #[derive(Debug, Parser)]
 #[command(name = "evenkeel", version, about, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
@@ -31,6 +34,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Runs a workload file on the real runtime and prints a table, a line for each group
     Run(RunArgs),
+    /// Prints scheduler features, static keys, and what the machine offers
+    Features(FeaturesArgs),
+    /// Runs an experiment: subjects by turns, compared with honest statistics
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Bench(Bench),
 }
 
 /// The arguments of `evenkeel run`.
@@ -71,6 +79,39 @@ pub(crate) struct RunArgs {
     /// Only check the workload file and the files that it names; run nothing
     #[arg(long)]
     pub(crate) check: bool,
+}
+
+/// The arguments of `evenkeel features`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct FeaturesArgs {
+    /// Switch scheduler features of this process before printing: NAME on, NO_NAME off, several
+    /// with blanks between them; needs a build with the cargo feature sched-debug
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) set: Vec<String>,
+
+    /// Print only the kernel's form, one line of NAME and NO_NAME, as --set takes it
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) text: bool,
+
+    /// Print one JSON object instead of the tables, and nothing else on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Lists the commands that there are: those below the command that was `given` first, or else those
+/// of the program.
+pub(crate) fn commands(given: Option<OsString>) -> String {
+    let program = Cli::command();
+    let given = given.and_then(|name| name.into_string().ok());
+    let parent = given.and_then(|name| program.find_subcommand(name));
+    let names: Vec<&str> = parent
+        .unwrap_or(&program)
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .map(clap::Command::get_name)
+        .collect();
+    format!("allowed: {}", names.join(", "))
 }
 
 /// A value of the command line that is not allowed.

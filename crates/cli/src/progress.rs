@@ -1,4 +1,4 @@
-//! The progress bar: on standard error, and only when that is a terminal.
+//! The progress bar and the status line: on standard error, and only when that is a terminal.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -34,6 +34,39 @@ impl Progress {
     }
 
     /// Removes the bar, so that the results begin on a clean line.
+    pub(crate) fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A line that says what is being done, or nothing.
+#[derive(Debug)]
+pub(crate) struct Status {
+    bar: Option<ProgressBar>,
+}
+
+impl Status {
+    /// Makes the line, if there is a terminal.
+    pub(crate) fn new() -> Self {
+        let is_shown = std::io::stderr().is_terminal();
+        let bar = is_shown.then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            bar.with_style(ProgressStyle::with_template("{msg}").expect("the template is valid"))
+        });
+        Self { bar }
+    }
+
+    /// Says what is done from now on.
+    pub(crate) fn set(&self, text: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text.to_owned());
+            bar.tick();
+        }
+    }
+
+    /// Removes the line, so that the results begin on a clean one.
     pub(crate) fn finish(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();

@@ -8,8 +8,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
-
 use crate::args::RunArgs;
 use crate::engine::{Engine, EngineError, Sample};
 use crate::jobs::{self, Ended, Jobs};
@@ -19,6 +17,7 @@ use crate::output::Output;
 use crate::process;
 use crate::progress::Progress;
 use crate::report::{self, Report};
+use crate::signals::{Signalled, Signals};
 use crate::workload::{Document, Workload, WorkloadError};
 
 /// How often the progress bar moves.
@@ -61,15 +60,6 @@ pub(crate) enum End {
     Signal(Signalled),
     /// A task ended.
     Failed(Ended),
-}
-
-/// The signals that end a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signalled {
-    /// SIGINT, Ctrl-C.
-    Interrupt,
-    /// SIGTERM.
-    Terminate,
 }
 
 /// Runs `evenkeel run`; results go to standard output, a failed task to standard error.
@@ -249,30 +239,6 @@ async fn phase(until: Instant, jobs: &mut Jobs, signals: &mut Signals, show: &dy
             Some(ended) = jobs.ended.recv() => return End::Failed(ended),
             () = &mut over => return End::Completed,
             _ = steps.tick() => show(),
-        }
-    }
-}
-
-/// The signals that end a run, caught.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    /// Catches the signals from now on.
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    /// Waits for the next one.
-    async fn next(&mut self) -> Signalled {
-        tokio::select! {
-            Some(()) = self.interrupt.recv() => Signalled::Interrupt,
-            Some(()) = self.terminate.recv() => Signalled::Terminate,
         }
     }
 }

@@ -321,8 +321,8 @@ fn help_documents_the_exit_codes() {
         let output = program().args(arguments).output().expect("it starts");
         let help = text(&output.stdout);
         for code in [
-            "0  the run",
-            "1  the run",
+            "0  it went",
+            "1  it failed",
             "2  the command",
             "130  ended",
             "143  ended",

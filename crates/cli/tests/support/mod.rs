@@ -1,5 +1,7 @@
 //! Runs the program on a workload in a temporary directory.
 
+#![allow(dead_code, reason = "each test program uses a part of this")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
