@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use crate::cpus;
 use crate::error::Error;
@@ -20,6 +21,9 @@ const MAX_BLOCKING: usize = 512;
 /// Default for [`Builder::max_parked_polls`].
 const MAX_PARKED: usize = 1024;
 /// Most that may be asked for there.
+/// Limits for reports.
+const REPORT_LIMITS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(3600);
 const MAX_MAX_PARKED: usize = 16384;
 /// Most workers that a runtime may have.
 const MAX_WORKERS: usize = 4096;
@@ -44,6 +48,7 @@ pub struct Builder {
     io: Io,
     max_blocking: usize,
     preempt: Option<Level>,
+    report_limit: Option<Duration>,
     signal: i32,
     has_placement: bool,
     max_parked: usize,
@@ -67,6 +72,7 @@ impl Builder {
             io: Io::default(),
             max_blocking: MAX_BLOCKING,
             preempt: None,
+            report_limit: None,
             signal: libc::SIGURG,
             has_placement: true,
             max_parked: MAX_PARKED,
@@ -160,9 +166,24 @@ impl Builder {
         self
     }
 
+    /// Has polls reported that take longer than `limit`, 1 ms to 1 hour, whatever the level of
+    /// preemption; by default none are.
+    ///
+    /// A report is a [`tracing`] event of level WARN and target `evenkeel::report` with the group,
+    /// the time so far (without that for which the poll was parked) and a backtrace, once for each
+    /// type of future. Every such poll is counted in
+    /// [`GroupStat::nr_over_limit`](crate::GroupStat::nr_over_limit). The signal of
+    /// [`Builder::preempt_signal`] is used to look into a thread; one that is blocked in the kernel
+    /// is not signalled, and reported without a backtrace.
+    #[must_use]
+    pub fn report_long_polls(mut self, limit: Duration) -> Self {
+        self.report_limit = Some(limit);
+        self
+    }
+
     /// Checks what concerns preemption.
     fn check_preempt(&self) -> Result<(), Error> {
-        if self.preempt.is_some_and(|level| level > Level::Off) {
+        if self.preempt.is_some_and(|level| level > Level::Off) || self.report_limit.is_some() {
             keys::PREEMPT.check_compiled()?;
         }
         if self.preempt == Some(Level::Park) {
@@ -172,6 +193,12 @@ impl Builder {
         {
             let allowed = "1 to 64, but not SIGKILL (9) or SIGSTOP (19)";
             return Err(Error::invalid("preempt_signal", self.signal, allowed));
+        }
+        if let Some(limit) = self.report_limit
+            && !REPORT_LIMITS.contains(&limit)
+        {
+            let given = format!("{limit:?}");
+            return Err(Error::invalid("report_long_polls", given, "1 ms to 1 h"));
         }
         if !(1..=MAX_MAX_PARKED).contains(&self.max_parked) {
             return Err(Error::invalid(
@@ -248,6 +275,7 @@ impl Builder {
             has_placement: self.has_placement,
             max_parked: self.max_parked,
             max_blocking: self.max_blocking,
+            report_limit: self.report_limit,
         };
         let preempt = Preempt::new(workers, pins.into(), config);
         let shared = Shared::new(remotes, driver, preempt, settings);

@@ -172,11 +172,19 @@ fn leave_section(meta: &Meta) {
     };
     leave_plain();
     carrier.set_window(meta);
+    if has_reports(meta) {
+        carrier.note.begin();
+    }
     // What was asked for concerns what ran before.
     carrier.gate.answer();
     if carrier.gate.leave() {
         switch::at_section_end(carrier);
     }
+}
+
+/// Returns whether polls of a task are reported when they take long.
+fn has_reports(meta: &Meta) -> bool {
+    meta.shared_ref().preempt.config().report_limit.is_some()
 }
 
 /// Closes the window of `meta`'s poll, if one was opened.
@@ -187,6 +195,9 @@ pub(crate) fn close_window(meta: &Meta) {
     {
         enter_gate(carrier);
         carrier.set_window(ptr::null());
+        if has_reports(meta) {
+            preempt::report::end_poll(&carrier.note, meta);
+        }
     }
 }
 

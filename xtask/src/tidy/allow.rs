@@ -17,12 +17,20 @@ pub(crate) const UNSAFE_MODULES: &[UnsafeModule] = &[
         "asks the C library for this thread's switches",
     ),
     unsafe_module(
+        "crates/bench/src/machine/sys.rs",
+        "asks the kernel for counters, clamps and barriers",
+    ),
+    unsafe_module(
         "crates/core/tests/no_alloc.rs",
         "counts allocations in a global allocator",
     ),
     unsafe_module(
         "crates/runtime/src/context.rs",
         "the worker and the task of this thread, by pointer",
+    ),
+    unsafe_module(
+        "crates/runtime/src/preempt/report.rs",
+        "walks the stack, and counts a reference, in a signal handler",
     ),
     unsafe_module(
         "crates/runtime/src/preempt/sys.rs",
@@ -49,6 +57,10 @@ pub(crate) const UNSAFE_MODULES: &[UnsafeModule] = &[
     unsafe_module(
         "crates/slice/src/kernel/linux_tests.rs",
         "plays the kernel on an area",
+    ),
+    unsafe_module(
+        "crates/runtime/tests/denied.rs",
+        "installs a seccomp filter",
     ),
     unsafe_module(
         "crates/runtime/tests/preempt_signals.rs",

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
 use super::gate::{CarrierId, Gate};
 use super::order::Mailbox;
+use super::report::Note;
 use super::sys;
 use crate::task::{Meta, TaskRef};
 
@@ -22,6 +23,8 @@ pub(crate) struct Carrier {
     /// The task whose poll was interrupted when this thread last gave a CPU up, while it is parked
     /// or goes on without a CPU.
     pub(crate) interrupted: AtomicPtr<Meta>,
+    /// What is reported about its poll.
+    pub(crate) note: Note,
     /// The task whose poll has a window open on this thread, null if there is none. For the thread
     /// itself.
     window: AtomicPtr<Meta>,
@@ -42,6 +45,7 @@ impl Carrier {
             tid: AtomicI32::new(0),
             asked_term: AtomicU64::new(0),
             interrupted: AtomicPtr::new(ptr::null_mut()),
+            note: Note::new(),
             window: AtomicPtr::new(ptr::null_mut()),
             section_asked_ns: AtomicU64::new(0),
             section_due_ns: AtomicU64::new(0),

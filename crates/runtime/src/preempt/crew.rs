@@ -76,6 +76,12 @@ impl Crew {
         self.unclaimed.lock().push(id);
     }
 
+    /// Returns all threads that were ever started.
+    pub(super) fn carriers(&self) -> impl Iterator<Item = &Carrier> {
+        let carriers = self.carriers.iter();
+        carriers.filter_map(|carrier| carrier.get().map(|carrier| &**carrier))
+    }
+
     /// Returns a thread by its number.
     pub(crate) fn carrier(&self, id: CarrierId) -> Option<&Carrier> {
         let carrier = self.carriers.get(usize::from(id))?.get();

@@ -32,6 +32,7 @@ pub(crate) mod gate;
 mod monitor;
 pub(crate) mod order;
 mod placement;
+pub(crate) mod report;
 mod section;
 mod spares;
 pub(crate) mod switch;
@@ -42,6 +43,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use crate::context;
 use crate::error::{Error, Kind};
@@ -53,6 +55,7 @@ use crew::{Crew, Roster};
 use monitor::Monitor;
 use order::{Before, Order};
 use placement::Placement;
+use report::Reporter;
 
 /// What the runtime does about a poll that goes on while others wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -104,6 +107,8 @@ pub(crate) struct Config {
     pub(crate) has_placement: bool,
     pub(crate) max_parked: usize,
     pub(crate) max_blocking: usize,
+    /// Polls that take longer are reported.
+    pub(crate) report_limit: Option<Duration>,
 }
 
 /// The part of a runtime that preempts.
@@ -113,6 +118,7 @@ pub(crate) struct Preempt {
     pub(crate) counters: Counters,
     pub(crate) monitor: Monitor,
     attendant: Attendant,
+    reporter: Reporter,
     /// One of [`LATENT`], [`ON`] and [`REFUSED`].
     state: AtomicU8,
     /// Held while the state is [`ON`].
@@ -140,6 +146,7 @@ impl Preempt {
             counters: Counters::default(),
             monitor: Monitor::new(cpus),
             attendant: Attendant::new(),
+            reporter: Reporter::new(),
             state: AtomicU8::new(LATENT),
             key: Use::of(&keys::PREEMPT),
             config,
@@ -151,6 +158,10 @@ impl Preempt {
             return Level::Off;
         }
         self.config.level
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Returns whether polls that begin now can be preempted. If so, the key `preempt` is on until
@@ -167,10 +178,11 @@ impl Preempt {
 
     /// Prepares the process for this level, before any thread is started.
     pub(crate) fn prepare(&self) -> Result<(), Error> {
-        if self.level() > Level::Off && !self.config.is_latent {
+        let is_wanted = self.level() > Level::Off && !self.config.is_latent;
+        if is_wanted || self.config.report_limit.is_some() {
             self.turn_on()?;
         }
-        if self.level() == Level::Park {
+        if self.level() == Level::Park || self.config.report_limit.is_some() {
             evenkeel_slice::runtime::set_hook(section::on_section_end);
             sys::call_in_children(context::forget_threads);
             let signal = self.config.signal;
@@ -221,6 +233,14 @@ impl Preempt {
         }
     }
 
+    /// Wakes the reporter, if there is one.
+    #[inline]
+    pub(crate) fn post_reporter(&self) {
+        if self.config.report_limit.is_some() {
+            self.reporter.post();
+        }
+    }
+
     /// Asks for the CPU of a poll, or for that of whatever runs there now.
     pub(crate) fn ask_for(&self, cpu: usize) {
         let term = self.crew.lease(cpu).load();
@@ -240,6 +260,7 @@ impl Preempt {
         self.crew.close();
         self.monitor.call();
         self.attendant.call();
+        self.reporter.post();
     }
 }
 
@@ -273,6 +294,10 @@ pub(crate) fn start(roster: &Arc<Roster>) -> Result<(), Error> {
         start_thread(shared, "spawner", move || monitor::spawn_on_call(&spawner))?;
         let attendant = roster.clone();
         start_thread(shared, "attendant", move || attendant::attend(&attendant))?;
+    }
+    if let Some(limit) = preempt.config.report_limit {
+        let reporter = roster.clone();
+        start_thread(shared, "reporter", move || report::report(&reporter, limit))?;
     }
     if preempt.level() > Level::Off {
         let monitor = roster.clone();

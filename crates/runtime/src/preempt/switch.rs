@@ -14,7 +14,7 @@ use super::carrier::Carrier;
 use super::crew::{Crew, Roster};
 use super::gate::Entry;
 use super::order::{Before, Order};
-use super::{Level, section, sys};
+use super::{Level, report, section, sys};
 use crate::context;
 use crate::group::Event;
 use crate::shared::Shared;
@@ -34,6 +34,9 @@ enum Manner {
 pub(super) extern "C" fn on_signal(_signal: c_int) {
     let _errno = sys::KeepErrno::new();
     let Some(me) = context::carrier() else { return };
+    if report::write_note(&me.note) {
+        return;
+    }
     if me.gate.is_inside() {
         me.gate.ask();
         return;
@@ -128,8 +131,10 @@ fn pass_on(me: &Carrier, worker: &Worker, manner: Manner) {
 ///
 /// `shared` stays alive: this thread holds the roster of its workers.
 fn stay_parked(me: &Carrier, shared: &Shared) {
+    me.note.set_parked(true);
     let order = me.mailbox.wait();
     me.gate.start_anew();
+    me.note.set_parked(false);
     let preempt = &shared.preempt;
     preempt.counters.parked.fetch_sub(1, Ordering::Relaxed);
     match order {

@@ -28,7 +28,7 @@ pub use join::{AbortHandle, JoinError, JoinHandle};
 use std::cell::{Cell, UnsafeCell};
 use std::future::Future;
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
 use std::task::{RawWakerVTable, Waker};
@@ -205,6 +205,11 @@ impl Meta {
     #[inline]
     fn cell_and_vtable(&self) -> (NonNull<()>, &'static RawWakerVTable) {
         self.cell.get().expect("set when the task was made")
+    }
+
+    /// Returns a number that tasks with the same type of future share.
+    pub(crate) fn site(&self) -> usize {
+        ptr::from_ref(self.cell_and_vtable().1).addr()
     }
 
     /// Returns what may happen to a poll of this task that goes on.

@@ -121,6 +121,7 @@ impl Worker {
         if !self.shared.idle.has_parked() {
             self.shared.preempt.post_monitor();
         }
+        self.shared.preempt.post_reporter();
     }
 
     /// Queues the tasks that events woke while this worker sat in the driver.

@@ -50,6 +50,15 @@ impl Shared {
         if let Some(woken) = self.remotes[cpu].slot.take() {
             self.enqueue_any(woken, cpu, now_ns);
         }
+        // A worker's own plain queue may hold tasks since before groups came into use, taken
+        // together with the one whose poll goes on.
+        for _ in 0..MAX_INTAKE {
+            match self.remotes[cpu].stealer.steal() {
+                Steal::Success(runnable) => self.enqueue_any(runnable, cpu, now_ns),
+                Steal::Empty => break,
+                Steal::Retry => {}
+            }
+        }
         for _ in 0..MAX_INTAKE {
             match self.injector.steal() {
                 Steal::Success(runnable) => self.enqueue_any(runnable, cpu, now_ns),
