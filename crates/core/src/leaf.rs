@@ -297,6 +297,7 @@ impl Leaf {
         parent: Option<Arc<Leaf>>,
     ) -> Self {
         let capped = parent.as_ref().map_or(0, |leaf| leaf.capped.load(SeqCst));
+        let pool = Pool::new(cpus, domain.clone());
         Leaf {
             id,
             order: params.order,
@@ -307,7 +308,7 @@ impl Leaf {
             vclock: AtomicI64::new(0),
             slots: (0..cpus).map(|_| Slot::new()).collect(),
             parent,
-            pool: Pool::new(cpus),
+            pool,
             capped: AtomicU32::new(capped),
             nr_throttles: AtomicU32::new(0),
             throttles: (0..cpus).map(|_| Throttle::default()).collect(),
@@ -516,8 +517,9 @@ impl DomainShared {
         self.cap_epoch.load(SeqCst)
     }
 
-    pub(crate) fn next_cap_epoch(&self) -> u64 {
-        self.cap_epoch.fetch_add(1, SeqCst) + 1
+    /// Makes known that a group has got its limit; `epoch` is 1 more than the last one.
+    pub(crate) fn set_cap_epoch(&self, epoch: u64) {
+        self.cap_epoch.store(epoch, SeqCst);
     }
 
     /// Returns whether [`Domain::tick`](crate::Domain::tick) should be called.

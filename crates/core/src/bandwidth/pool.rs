@@ -1,9 +1,11 @@
 //! The runtime of one group, shared by all CPUs.
 
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use super::{Bandwidth, BandwidthStat, UNLIMITED};
 use crate::config::MSEC;
+use crate::leaf::DomainShared;
 use crate::seqcell::SeqCell;
 
 /// Most runtime that a CPU takes at a time, in ns (kernel: `sched_cfs_bandwidth_slice_us`).
@@ -28,6 +30,7 @@ pub(crate) const SLACK_NS: u64 = MSEC / 2;
 #[derive(Debug)]
 pub(crate) struct Pool {
     cpus: u64,
+    domain: Arc<DomainShared>,
     /// Quota, period, burst. Written by the domain alone.
     limits: SeqCell<3>,
     /// 0: no limit. Otherwise the number of the occasion at which the group got one.
@@ -52,10 +55,11 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(cpus: usize) -> Self {
+    pub(crate) fn new(cpus: usize, domain: Arc<DomainShared>) -> Self {
         let zero = || AtomicU64::new(0);
         Pool {
             cpus: cpus as u64,
+            domain,
             limits: SeqCell::new([UNLIMITED, 1, 0]),
             epoch: zero(),
             since: zero(),
@@ -152,13 +156,23 @@ impl Pool {
         let before = update.unwrap_or_else(|r| r);
         let used = self.at_start.swap(filled(before), SeqCst) - before;
         self.count(used, quota, burst, most - before, periods);
+        if self.waits() {
+            // A CPU or a refill that came between `next` and `runtime` found nothing, and looks
+            // again at the next period start only.
+            self.domain.refill_at(now);
+        }
+    }
+
+    /// Returns whether a fragment is throttled because this pool had nothing for it.
+    pub(crate) fn waits(&self) -> bool {
+        self.waiting.load(SeqCst) > 0
     }
 
     /// Counts a period: `missing` is what the pool lacked.
     fn count(&self, used: i64, quota: u64, burst: u64, missing: i64, periods: u64) {
         let busy = (missing.max(0) as u64).div_ceil(quota).min(periods);
         self.nr_periods.fetch_add(busy, SeqCst);
-        if self.waiting.load(SeqCst) > 0 {
+        if self.waits() {
             self.nr_throttled.fetch_add(1, SeqCst);
         }
         if burst > 0 && used > quota as i64 {
@@ -204,7 +218,7 @@ impl Pool {
     pub(crate) fn give(&self, amount: u64, now: u64) -> bool {
         self.refresh(now);
         self.runtime.fetch_add(amount as i64, SeqCst);
-        self.waiting.load(SeqCst) > 0
+        self.waits()
     }
 
     /// Charges execution for which no runtime was taken: debt, if the pool has none.
@@ -337,7 +351,7 @@ mod tests {
             (quota, period, burst) in (1u64..50, 1u64..40, 0u64..100),
             offset in 1u64..2_000_000,
         ) {
-            let pool = Pool::new(cpus);
+            let pool = Pool::new(cpus, Arc::new(DomainShared::new()));
             let first = limit(quota, period, burst);
             let mut now = 1_000;
             pool.begin(&first, 1, now, offset);
@@ -396,8 +410,21 @@ mod tests {
     }
 
     #[test]
+    fn a_fill_beside_somebody_who_waits_asks_for_a_refill() {
+        let domain = Arc::new(DomainShared::new());
+        let pool = Pool::new(2, domain.clone());
+        pool.begin(&limit(2, 1000, 0), 1, 0, 1_000);
+        pool.charge(5, 1_000);
+        assert_eq!(domain.next_refill(), None);
+        // As if it had come between the two steps of the next one.
+        pool.wait();
+        pool.charge(5, 1_000_001_000);
+        assert_eq!(domain.next_refill(), Some(1_000_001_000));
+    }
+
+    #[test]
     fn threads_neither_make_nor_lose_runtime() {
-        let pool = Pool::new(4);
+        let pool = Pool::new(4, Arc::new(DomainShared::new()));
         // All of it within the first period.
         pool.begin(&limit(900, 1000, 0), 1, 0, u64::MAX);
         let taken: u64 = std::thread::scope(|scope| {

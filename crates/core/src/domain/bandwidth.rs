@@ -61,8 +61,10 @@ impl Domain {
                 let part = (id.index() as u64).wrapping_mul(GOLDEN);
                 let period = u128::from(bandwidth.period_ns());
                 let offset = period - ((period * u128::from(part)) >> 64);
-                let epoch = self.shared.next_cap_epoch();
+                // Known only when the pool has it: who reserves with this epoch takes from it.
+                let epoch = self.shared.cap_epoch() + 1;
                 leaf.pool.begin(&bandwidth, epoch, now, offset as u64);
+                self.shared.set_cap_epoch(epoch);
                 self.count_below(&leaf, 1);
             }
             (false, false) => leaf.pool.change(&bandwidth, now),
@@ -74,7 +76,7 @@ impl Domain {
             (true, true) => {}
         }
         self.nodes[id.index()].limit.bandwidth = bandwidth;
-        if self.shared.next_refill().is_some() {
+        if leaf.pool.waits() || self.shared.next_refill().is_some() {
             self.shared.refill_at(now);
         }
         Ok(())
@@ -128,6 +130,14 @@ impl Domain {
     /// any CPU or thread. O(groups × CPUs) if anybody is throttled; allocates only if more are
     /// than ever before. A CPU may be named more than once.
     pub fn refill(&mut self, now: u64, mut kick: impl FnMut(usize)) -> Option<u64> {
+        // First of all: a pool that is filled here asks for this refill once more.
+        for leaf in self
+            .order
+            .iter()
+            .filter_map(|&i| self.nodes[i].leaf.as_ref())
+        {
+            leaf.pool.refresh(now);
+        }
         self.shared.clear_refill();
         self.waiters.clear();
         for &index in &self.order {
@@ -135,7 +145,6 @@ impl Domain {
                 continue;
             };
             if leaf.pool.epoch() != 0 {
-                leaf.pool.refresh(now);
                 leaf.pool.begin_promises();
             }
             if leaf.nr_throttles.load(SeqCst) == 0 {
@@ -168,5 +177,47 @@ impl Domain {
             kick(waiter.cpu);
         }
         self.shared.next_refill()
+    }
+}
+
+#[cfg(all(test, not(feature = "bandwidth")))]
+mod tests {
+    use crate::{Bandwidth, Config, Domain, GroupId};
+    use core::time::Duration;
+
+    #[test]
+    fn a_quota_is_refused_where_it_is_compiled_out() {
+        let mut domain = Domain::new(1, Config::for_cpus(1));
+        let ms = Duration::from_millis;
+        let limit = Bandwidth::new(ms(1), ms(1)).expect("in range");
+        let error = domain.set_bandwidth(GroupId::ROOT, limit, 0);
+        assert!(error.expect_err("compiled out").is_not_compiled());
+        let removed = domain.set_bandwidth(GroupId::ROOT, Bandwidth::UNLIMITED, 0);
+        assert_eq!(removed, Ok(()));
+    }
+}
+
+#[cfg(all(test, feature = "bandwidth"))]
+mod tests {
+    use super::*;
+    use crate::config::{Config, MSEC};
+    use crate::group::GroupParams;
+    use core::time::Duration;
+
+    #[test]
+    fn a_change_looks_after_a_cpu_that_has_not_asked_for_a_refill_yet() {
+        let mut domain = Domain::new(2, Config::for_cpus(2));
+        let id = domain.create(GroupId::ROOT, GroupParams::default());
+        let id = id.expect("valid");
+        let second = Duration::from_secs(1);
+        let limit = Bandwidth::new(second / 10, second).expect("valid");
+        let mut set = |limit| domain.set_bandwidth(id, limit, MSEC);
+        set(limit).expect("the key can be flipped");
+        let leaf = domain.leaf(id).expect("exists");
+        leaf.pool.wait();
+        assert_eq!(domain.shared.next_refill(), None);
+        let set = domain.set_bandwidth(id, Bandwidth::UNLIMITED, 2 * MSEC);
+        set.expect("the key can be flipped");
+        assert_eq!(domain.shared.next_refill(), Some(2 * MSEC));
     }
 }

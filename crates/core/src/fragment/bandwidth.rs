@@ -139,11 +139,12 @@ impl<K: Copy + Eq + core::fmt::Debug> FairClass<K> {
         }
         let mut amount = wanted;
         let mut is_capped = false;
-        for (level, group) in capped(leaf, epoch).enumerate() {
+        for group in capped(leaf, epoch) {
             is_capped = true;
             let got = group.pool.take(amount, now);
             if got < amount {
-                for below in capped(leaf, epoch).take(level) {
+                let is_below = |below: &&Leaf| !core::ptr::eq(*below, group);
+                for below in capped(leaf, epoch).take_while(is_below) {
                     if below.pool.give(amount - got, now) {
                         below.domain().refill_at(now + SLACK_NS);
                     }
