@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod kernel_test;
+mod off_cost;
 mod report;
 mod tidy;
 
@@ -39,6 +40,12 @@ enum Command {
     /// boots it under emulation. Exit status: 0 when everything passed, 1 when something failed, 2
     /// when this machine lacks something that the steps need.
     KernelTest(kernel_test::Options),
+    /// Compare the runtime with its optional parts compiled in and off to one without them.
+    ///
+    /// Counts instructions with callgrind, then times pairs of runs; leave the machine alone
+    /// meanwhile. Exit status: 0 when the instructions stay within the limit, 1 when not, 2 when
+    /// something could not be built or run.
+    OffCost(off_cost::Options),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +57,7 @@ fn main() -> ExitCode {
         Command::Tidy { list: false } => run_tidy(),
         Command::CheckReport => check_report(),
         Command::KernelTest(options) => kernel_test::run(&options),
+        Command::OffCost(options) => off_cost::run(&options),
     }
 }
 

@@ -18,6 +18,17 @@ impl Failure {
     pub(crate) fn io(what: &str, path: &Path, error: &io::Error) -> Failure {
         Failure::Failed(format!("cannot {what} {}: {error}", path.display()))
     }
+
+    /// Adds where the guest's serial line can be read, if the guest may have run.
+    pub(crate) fn with_log(self, log: &Path) -> Failure {
+        match self {
+            Failure::Failed(why) => Failure::Failed(format!(
+                "{why}; the guest's serial line is in {}",
+                log.display()
+            )),
+            cannot_run @ Failure::CannotRun(_) => cannot_run,
+        }
+    }
 }
 
 impl fmt::Display for Failure {
@@ -26,5 +37,20 @@ impl fmt::Display for Failure {
             Failure::CannotRun(why) => write!(f, "cannot run here: {why}"),
             Failure::Failed(why) => f.write_str(why),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_is_named_where_the_guest_may_have_run() {
+        let log = Path::new("serial.log");
+        let failed = Failure::Failed("it hung".to_owned()).with_log(log);
+        let text = "it hung; the guest's serial line is in serial.log";
+        assert_eq!(failed.to_string(), text);
+        let cannot_run = Failure::CannotRun("no emulator".to_owned()).with_log(log);
+        assert_eq!(cannot_run.to_string(), "cannot run here: no emulator");
     }
 }

@@ -229,7 +229,8 @@ impl Run<'_> {
         if let Some(copy) = &self.options.keep_log {
             std::fs::copy(&log, copy).map_err(|e| Failure::io("write", copy, &e))?;
         }
-        let report = Report::parse(&output?);
+        let output = output.map_err(|failure| failure.with_log(&log))?;
+        let report = Report::parse(&output);
         print_programs(&report);
         let verdict = verdict::judge(&report);
         for fact in &verdict.facts {
@@ -242,10 +243,7 @@ impl Run<'_> {
         for fault in &verdict.faults {
             println!("FAILED: {fault}");
         }
-        Err(Failure::Failed(format!(
-            "FAILED; the guest's serial line is in {}",
-            log.display()
-        )))
+        Err(Failure::Failed("FAILED".to_owned()).with_log(&log))
     }
 }
 

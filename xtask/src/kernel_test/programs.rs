@@ -54,7 +54,7 @@ pub(crate) const LOCK: Program = Program {
     package: "evenkeel-bench",
     example: "lock",
     environment: "",
-    arguments: "--contenders 3 --section-us 20 --outside-us 0 --seconds 3 --rounds 1 --json",
+    arguments: "--contenders 3 --section-us 20 --outside-us 0 --seconds 5 --rounds 1 --json",
 };
 
 /// Every program, in the order in which they run: by name.

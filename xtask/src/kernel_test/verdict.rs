@@ -133,6 +133,13 @@ fn judge_lock(run: &Run, report: &Report, verdict: &mut Verdict) {
     verdict.facts.push(format!(
         "lock: preempted while holding {without} times without, {with} times with the extension"
     ));
+    let acquisitions = |subject| total(subject, "acquisitions");
+    if let Some((without, with)) = acquisitions(WITHOUT).zip(acquisitions(WITH)) {
+        let gain = (with / without - 1.0) * 100.0;
+        verdict.facts.push(format!(
+            "lock: acquisitions {without} without, {with} with the extension: {gain:+.1} %"
+        ));
+    }
     if without < ENOUGH {
         verdict.faults.push(format!(
             "lock: preempted while holding only {without} times without the extension; {ENOUGH} \

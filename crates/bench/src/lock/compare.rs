@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::contest::Contest;
-use super::work::Pace;
 use super::{Config, Distribution, Error, Figures, Subject, Tally, table};
+use crate::work::Pace;
 
 /// Runs the experiment for every subject by turns: first round of each, second round of each, ...
 ///
@@ -20,7 +20,7 @@ pub fn compare(config: &Config, subjects: &[&dyn Subject]) -> Result<Comparison,
     let mut outcomes: Vec<Outcome> = subjects.iter().map(|s| Outcome::new(*s)).collect();
     for _ in 0..config.rounds() {
         for (subject, outcome) in subjects.iter().zip(&mut outcomes) {
-            let contest = Arc::new(Contest::begin(config, pace));
+            let contest = Arc::new(Contest::begin(config, pace, subject.lock()));
             let tallies = subject.run(&contest)?;
             outcome.add(&contest, &tallies);
         }
@@ -201,6 +201,7 @@ impl Outcome {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::lock::Lock;
     use crate::lock::contest::{Contender, Exit, Grant};
 
     /// A subject whose contenders take turns on one thread, so that each gets the lock once.
@@ -223,6 +224,9 @@ pub(super) mod tests {
     impl Subject for InTurn {
         fn name(&self) -> &str {
             "in turn"
+        }
+        fn lock(&self) -> Lock {
+            Lock::Plain
         }
         fn probe(&self) -> &'static str {
             "always"

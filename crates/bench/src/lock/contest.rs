@@ -5,17 +5,18 @@ use std::time::{Duration, Instant};
 
 use super::Config;
 use super::figures::Distribution;
-use super::work::{Pace, Steps};
+use super::spin::{Held, Lock, Word};
+use crate::work::{Pace, Steps};
 
 /// While a contender spins it looks at the clock once in so many turns.
 const TURNS_PER_CLOCK_READING: u32 = 1_024;
 
-/// Deals with the scheduler on behalf of one contender, around one section.
+/// Watches what the scheduler does to one contender, around one attempt to take the lock.
 ///
 /// The order of calls is `enter`, then either `exit` (somebody else was faster) or `acquired`,
 /// `releasing`, `exit`.
 pub trait Contender {
-    /// Asks that the CPU is not taken away until `exit`, where the subject can ask.
+    /// Comes before the attempt, outside of any section.
     fn enter(&mut self);
 
     /// Starts to watch whether the CPU is taken away: the lock is held.
@@ -24,7 +25,7 @@ pub trait Contender {
     /// Stops watching: the lock is about to be released.
     fn releasing(&mut self);
 
-    /// Ends what `enter` asked for, gives the CPU up where that is due, and returns what happened.
+    /// Comes after the release, outside of any section; returns what happened.
     fn exit(&mut self) -> Exit;
 }
 
@@ -51,7 +52,7 @@ pub enum Grant {
 /// The lock, the counter and the end of one round; shared by its contenders.
 #[derive(Debug)]
 pub struct Contest {
-    is_locked: AtomicBool,
+    lock: Word,
     /// Written only by the holder of the lock.
     counter: AtomicU64,
     is_over: AtomicBool,
@@ -64,10 +65,10 @@ pub struct Contest {
 
 impl Contest {
     /// Begins a round: its time runs from now.
-    pub(crate) fn begin(config: &Config, pace: Pace) -> Contest {
+    pub(crate) fn begin(config: &Config, pace: Pace, lock: Lock) -> Contest {
         let begin = Instant::now();
         Contest {
-            is_locked: AtomicBool::new(false),
+            lock: Word::new(lock),
             counter: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             begin,
@@ -102,9 +103,9 @@ impl Contest {
         let mut tally = Tally::new();
         loop {
             let asked = Instant::now();
-            if !self.acquire(contender, &mut tally) {
+            let Some(held) = self.acquire(contender, &mut tally) else {
                 return tally;
-            }
+            };
             contender.acquired();
             let taken = Instant::now();
             self.section.run();
@@ -112,7 +113,7 @@ impl Contest {
             self.counter.store(number, Ordering::Relaxed);
             let done = Instant::now();
             contender.releasing();
-            self.is_locked.store(false, Ordering::Release);
+            drop(held);
             let exit = contender.exit();
             tally.add(taken - asked, done - taken, exit);
             self.end_if_due(done);
@@ -125,16 +126,16 @@ impl Contest {
         }
     }
 
-    /// Takes the lock; returns false when the round is over instead. Asks for time only when the
-    /// lock looks free: who waits for a lock has no reason to keep its CPU.
-    fn acquire(&self, contender: &mut impl Contender, tally: &mut Tally) -> bool {
+    /// Takes the lock; returns none when the round is over instead. Tries only when the lock looks
+    /// free: who waits for a lock has no reason to keep its CPU.
+    fn acquire(&self, contender: &mut impl Contender, tally: &mut Tally) -> Option<Held<'_>> {
         loop {
-            if !self.spin_while(|| self.is_locked.load(Ordering::Relaxed)) {
-                return false;
+            if !self.spin_while(|| self.lock.is_locked()) {
+                return None;
             }
             contender.enter();
-            if !self.is_locked.swap(true, Ordering::Acquire) {
-                return true;
+            if let Some(held) = self.lock.try_lock() {
+                return Some(held);
             }
             tally.add_grant(contender.exit().grant);
         }
@@ -235,7 +236,7 @@ mod tests {
         let config = Config::new()
             .with_section(Duration::ZERO)
             .with_duration(duration);
-        Contest::begin(&config, Pace::measure())
+        Contest::begin(&config, Pace::measure(), Lock::Plain)
     }
 
     #[test]

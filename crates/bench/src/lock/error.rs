@@ -14,6 +14,7 @@ enum Kind {
     Config(String),
     NoExtension(Status),
     Spawn(io::Error),
+    Start(Box<dyn std::error::Error + Send + Sync>),
     Panic,
 }
 
@@ -32,6 +33,11 @@ impl Error {
     /// Says that a contender could not be started. For subjects outside this crate as well.
     pub fn spawn(error: io::Error) -> Error {
         Error(Kind::Spawn(error))
+    }
+
+    /// Says that what runs the contenders could not be started.
+    pub fn start(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error(Kind::Start(error.into()))
     }
 
     /// Says that a contender panicked. For subjects outside this crate as well.
@@ -56,6 +62,7 @@ impl fmt::Display for Error {
             Kind::Config(text) => f.write_str(text),
             Kind::NoExtension(status) => write!(f, "no slice extension: {status}"),
             Kind::Spawn(error) => write!(f, "a contender could not be started: {error}"),
+            Kind::Start(error) => write!(f, "the runtime could not be started: {error}"),
             Kind::Panic => f.write_str("a contender panicked"),
         }
     }
@@ -65,6 +72,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0 {
             Kind::Spawn(error) => Some(error),
+            Kind::Start(error) => Some(&**error),
             Kind::Config(_) | Kind::NoExtension(_) | Kind::Panic => None,
         }
     }

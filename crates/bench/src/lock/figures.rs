@@ -48,6 +48,14 @@ impl Distribution {
         self.histogram.len()
     }
 
+    /// Returns the time, in nanoseconds and with three digits, that this fraction of the times does
+    /// not exceed, 0 to 1; none where no time was recorded.
+    pub fn quantile(&self, fraction: f64) -> Option<u64> {
+        // The histogram rounds up.
+        let value = || self.histogram.value_at_quantile(fraction).min(self.max_ns);
+        (self.count() > 0).then(value)
+    }
+
     /// Returns the figures, in nanoseconds. Total, mean and maximum are exact; the others have
     /// three digits.
     pub fn figures(&self) -> Figures {
@@ -168,5 +176,9 @@ mod tests {
         assert!((p99 / 123_456_789.0 - 1.0).abs() < 0.001, "{p99}");
         let in_us = figures.in_units_of(1_000.0);
         assert_eq!((in_us.count, in_us.max), (6, 123_456.789));
+        assert_eq!(Distribution::new().quantile(0.5), None);
+        assert_eq!(sum.quantile(1.0), Some(123_456_789));
+        assert!(sum.quantile(0.3).unwrap().abs_diff(1_000) < 2);
+        assert!(sum.quantile(0.5).unwrap().abs_diff(2_000) < 3);
     }
 }

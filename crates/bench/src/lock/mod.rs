@@ -6,9 +6,11 @@
 //! that is preempted while it holds the lock stops all others for as long as it waits for a CPU.
 //! A contender that may ask for a little more time first finishes its section.
 //!
-//! What a contender is, and how it asks, is a [`Subject`]: OS threads under the kernel's scheduler
-//! are [`Threads`]. [`compare`] runs several subjects by turns, so that what else happens on the
-//! machine meets all of them.
+//! What a contender is, and which [`Lock`] it takes, is a [`Subject`]. OS threads under the
+//! kernel's scheduler are [`Threads`]; a runtime's tasks are `Tasks` (cargo feature `runtime`). Who
+//! asks for time takes [`evenkeel_slice::SpinLock`], whose holder is in a section; who does not
+//! takes a plain spin lock, and waits for it in the same way. [`compare`] runs several subjects by
+//! turns, so that what else happens on the machine meets all of them.
 //!
 //! # Examples
 //!
@@ -29,15 +31,22 @@ mod contest;
 mod error;
 mod figures;
 mod probe;
+mod spin;
 mod subject;
 mod table;
+#[cfg(feature = "runtime")]
+mod tasks;
 mod threads;
-mod work;
 
 pub use compare::{Comparison, Outcome, Round, compare};
 pub use config::Config;
 pub use contest::{Contender, Contest, Exit, Grant, Tally};
 pub use error::Error;
+#[cfg(feature = "runtime")]
+pub use evenkeel::Level;
 pub use figures::{Distribution, Figures};
+pub use spin::Lock;
 pub use subject::Subject;
+#[cfg(feature = "runtime")]
+pub use tasks::Tasks;
 pub use threads::Threads;

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::thread;
 
-use evenkeel_slice::Section;
 use evenkeel_slice::kernel::{self, Status};
 
 use super::contest::{Contender, Contest, Exit, Grant, Tally};
 use super::probe::Probe;
-use super::{Error, Subject};
+use super::{Error, Lock, Subject};
 
 /// OS threads, with or without the kernel's time-slice extension.
 ///
@@ -63,18 +62,25 @@ impl Subject for Threads {
         }
     }
 
+    fn lock(&self) -> Lock {
+        if self.requests {
+            Lock::Sectioned
+        } else {
+            Lock::Plain
+        }
+    }
+
     fn probe(&self) -> &'static str {
         self.method
     }
 
     fn run(&self, contest: &Arc<Contest>) -> Result<Vec<Tally>, Error> {
-        let requests = self.requests;
         let threads: Vec<_> = (0..contest.contenders())
             .map(|_| {
                 let contest = Arc::clone(contest);
                 thread::Builder::new()
                     .name("contender".to_owned())
-                    .spawn(move || contest.contend(&mut ThreadContender::new(requests)))
+                    .spawn(move || contest.contend(&mut ThreadContender::new()))
             })
             .collect();
         // All that could be started are waited for, whatever became of the others.
@@ -95,19 +101,15 @@ impl Subject for Threads {
 
 /// One thread's dealings with the kernel.
 struct ThreadContender {
-    requests: bool,
-    section: Option<Section>,
     grants: usize,
     probe: Probe,
 }
 
 impl ThreadContender {
     /// Prepares the calling thread, so that no section later has to.
-    fn new(requests: bool) -> ThreadContender {
+    fn new() -> ThreadContender {
         kernel::enable_thread();
         ThreadContender {
-            requests,
-            section: None,
             grants: kernel::grants(),
             probe: Probe::of_this_thread(),
         }
@@ -117,7 +119,6 @@ impl ThreadContender {
 impl Contender for ThreadContender {
     fn enter(&mut self) {
         self.probe.enter();
-        self.section = self.requests.then(evenkeel_slice::enter_lock);
     }
 
     fn acquired(&mut self) {
@@ -129,7 +130,6 @@ impl Contender for ThreadContender {
     }
 
     fn exit(&mut self) -> Exit {
-        self.section = None;
         let grants = kernel::grants();
         let was_granted = grants != std::mem::replace(&mut self.grants, grants);
         Exit {

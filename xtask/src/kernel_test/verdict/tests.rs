@@ -18,6 +18,7 @@ fn lock_lines(without: u64, with: u64) -> Vec<String> {
     let subject = |name: &str, preempted: u64, yielded: u64| {
         json!({
             "name": name,
+            "acquisitions": { "total": 1_000.0 + 2.0 * yielded as f64 },
             "preempted": { "total": preempted as f64 },
             "yielded": { "total": yielded as f64 },
         })
@@ -65,6 +66,8 @@ fn a_good_report_has_no_faults() {
     let facts = verdict.facts.join("\n");
     assert!(facts.contains("1 checks passed, 1 skipped"), "{facts}");
     assert!(facts.contains("166 times without, 5 times with"), "{facts}");
+    let gain = "acquisitions 1000 without, 1320 with the extension: +32.0 %";
+    assert!(facts.contains(gain), "{facts}");
 }
 
 /// Spoils a good report and returns the faults.

@@ -1,5 +1,7 @@
 //! How a contender notices that it lost its CPU.
 
+#[cfg(feature = "runtime")]
+pub(super) mod parked;
 #[cfg(target_os = "linux")]
 mod usage;
 
