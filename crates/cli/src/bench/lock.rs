@@ -14,7 +14,7 @@ use super::stop::Stop;
 use super::{BenchError, Found, found};
 use crate::progress::Status;
 
-/// What is measured in each run, in the order of [`Contenders::run`].
+/// What is measured in each run, in the order in which `Contenders` return it.
 const METRICS: [Metric; 4] = [
     Metric::sampled("acquisitions", "1/s", Better::Higher),
     Metric::sampled("total wait", "ms", Better::Lower),
