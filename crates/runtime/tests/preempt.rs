@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::quiet_panics;
-use evenkeel::{Builder, Group, Level, Runtime};
+use evenkeel::{Builder, Group, JoinHandle, Level, Runtime};
 
 const WORKERS: usize = 2;
 
@@ -52,6 +52,26 @@ impl Flag {
     }
 }
 
+/// Waits for tasks that end well, and returns what they return.
+fn join_all<T>(runtime: &Runtime, tasks: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
+    let wait = |task: JoinHandle<T>| runtime.block_on(task).unwrap();
+    tasks.into_iter().map(wait).collect()
+}
+
+/// Runs so many polls that end only when a task that is spawned after them has run.
+fn run_until_another_task_runs(runtime: &Runtime, polls: usize) {
+    let flag = Flag::default();
+    let hogs: Vec<_> = (0..polls)
+        .map(|_| {
+            let flag = flag.clone();
+            runtime.spawn(async move { flag.compute() })
+        })
+        .collect();
+    let setter = runtime.spawn(async move { flag.set() });
+    join_all(runtime, [setter]);
+    join_all(runtime, hogs);
+}
+
 /// Computes until `group` has had so many polls preempted.
 fn compute_until_preempted(group: &Group, polls: u64) {
     while group.stat().nr_preempted < polls {
@@ -65,20 +85,7 @@ fn compute_until_preempted(group: &Group, polls: u64) {
 fn polls_that_wait_for_another_task_end() {
     for level in TAKING {
         let runtime = runtime(level);
-        let flag = Flag::default();
-        let hogs: Vec<_> = (0..3 * WORKERS)
-            .map(|_| {
-                let flag = flag.clone();
-                runtime.spawn(async move { flag.compute() })
-            })
-            .collect();
-        let setter = runtime.spawn(async move { flag.set() });
-        runtime.block_on(async {
-            setter.await.unwrap();
-            for hog in hogs {
-                hog.await.unwrap();
-            }
-        });
+        run_until_another_task_runs(&runtime, 3 * WORKERS);
         let stat = runtime.handle().root().stat();
         assert!(stat.nr_preempted > 0, "{level:?}: {stat:?}");
         assert_eq!(stat.nr_tasks, 0);
@@ -100,26 +107,9 @@ fn by_default_the_first_long_polls_run_to_their_end_and_later_ones_make_room() {
                 })
             })
             .collect();
-        runtime.block_on(async {
-            for poll in polls {
-                poll.await.unwrap();
-            }
-        });
+        join_all(&runtime, polls);
     }
-    let flag = Flag::default();
-    let hogs: Vec<_> = (0..2 * WORKERS)
-        .map(|_| {
-            let flag = flag.clone();
-            runtime.spawn(async move { flag.compute() })
-        })
-        .collect();
-    let setter = runtime.spawn(async move { flag.set() });
-    runtime.block_on(async {
-        setter.await.unwrap();
-        for hog in hogs {
-            hog.await.unwrap();
-        }
-    });
+    run_until_another_task_runs(&runtime, 2 * WORKERS);
 }
 
 #[test]
@@ -138,12 +128,8 @@ fn at_lazy_code_that_asks_is_told_to_make_room() {
             })
             .collect();
         let setter = runtime.spawn(async move { flag.set() });
-        runtime.block_on(async {
-            setter.await.unwrap();
-            for asker in askers {
-                asker.await.unwrap();
-            }
-        });
+        join_all(&runtime, [setter]);
+        join_all(&runtime, askers);
     }
 }
 
@@ -165,12 +151,8 @@ fn a_group_that_is_off_or_lazy_keeps_its_cpu() {
             })
             .collect();
         let keeper = kept.spawn(async move { flag.compute() });
-        runtime.block_on(async {
-            keeper.await.unwrap();
-            for poll in polls {
-                poll.await.unwrap();
-            }
-        });
+        join_all(&runtime, [keeper]);
+        join_all(&runtime, polls);
         assert_eq!(kept.stat().nr_preempted, 0, "{level:?}");
         assert!(others.stat().nr_preempted > 0, "{level:?}");
     }
@@ -196,11 +178,7 @@ fn a_critical_section_is_let_go_on_and_forced_when_it_lasts() {
             })
         })
         .collect();
-    runtime.block_on(async {
-        for task in short {
-            task.await.unwrap();
-        }
-    });
+    join_all(&runtime, short);
     assert!(group.stat().nr_extended > 0);
     // Sections that last until another task has run.
     let flag = Flag::default();
@@ -214,12 +192,8 @@ fn a_critical_section_is_let_go_on_and_forced_when_it_lasts() {
         })
         .collect();
     let setter = group.spawn(async move { flag.set() });
-    runtime.block_on(async {
-        setter.await.unwrap();
-        for task in long {
-            task.await.unwrap();
-        }
-    });
+    join_all(&runtime, [setter]);
+    join_all(&runtime, long);
     let stat = group.stat();
     assert!(stat.nr_forced >= WORKERS as u64, "{stat:?}");
     assert!(stat.nr_extended >= stat.nr_forced, "{stat:?}");
@@ -400,12 +374,7 @@ fn locks_held_by_preempted_polls_are_released() {
                 })
             })
             .collect();
-        let mut rounds = 0;
-        runtime.block_on(async {
-            for task in tasks {
-                rounds += task.await.unwrap();
-            }
-        });
+        let rounds = join_all(&runtime, tasks).into_iter().sum::<u64>();
         assert_eq!(*std_lock.lock().unwrap(), 2 * rounds, "{level:?}");
         assert_eq!(*other.lock(), rounds, "{level:?}");
     }
@@ -430,11 +399,7 @@ fn where_the_limit_of_threads_is_reached_polls_go_on_and_all_end() {
             })
         })
         .collect();
-    runtime.block_on(async {
-        for task in tasks {
-            task.await.unwrap();
-        }
-    });
+    join_all(&runtime, tasks);
     assert!(hogs.stat().nr_preempted > 0);
 }
 
@@ -465,11 +430,7 @@ fn blocking_in_place_and_starting_programs_work_in_preempted_polls() {
                 })
             })
             .collect();
-        runtime.block_on(async {
-            for task in tasks {
-                task.await.unwrap();
-            }
-        });
+        join_all(&runtime, tasks);
     }
 }
 
