@@ -1,7 +1,10 @@
-//! A global allocator that counts what is alive, for the `memory` program.
+//! Global allocators: one that counts what is alive, for the `memory` program, and one whose calls
+//! can be made critical sections, for the `locks` program.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use evenkeel_slice::SliceAlloc;
 
 static REQUESTED: AtomicI64 = AtomicI64::new(0);
 static USABLE: AtomicI64 = AtomicI64::new(0);
@@ -65,5 +68,44 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { book(block, layout.size(), -1) };
         // SAFETY: the caller keeps the promises of this same function.
         unsafe { System.dealloc(block, layout) }
+    }
+}
+
+static HAS_SECTIONS: AtomicBool = AtomicBool::new(false);
+
+/// The system allocator, whose calls are critical sections ([`SliceAlloc`]) while that is switched
+/// on with [`set_sections`]. So one process can compare both; either way a call pays a load and a
+/// branch for the choice.
+pub struct Switched;
+
+/// Switches whether the calls of [`Switched`] are critical sections. Blocks do not remember how
+/// they were allocated, so this may be done at any time; a call that has begun ends as it began.
+pub fn set_sections(is_on: bool) {
+    HAS_SECTIONS.store(is_on, Ordering::Relaxed);
+}
+
+const SECTIONED: SliceAlloc = SliceAlloc::system();
+
+// SAFETY: every call is handed on to the system allocator, by `SliceAlloc` or directly; both are
+// that same allocator, so it does not matter which of them a block came from.
+unsafe impl GlobalAlloc for Switched {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if HAS_SECTIONS.load(Ordering::Relaxed) {
+            // SAFETY: the caller keeps the promises of this same function.
+            unsafe { SECTIONED.alloc(layout) }
+        } else {
+            // SAFETY: as above.
+            unsafe { System.alloc(layout) }
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if HAS_SECTIONS.load(Ordering::Relaxed) {
+            // SAFETY: the caller passes a live block of `alloc`, so of the system allocator.
+            unsafe { SECTIONED.dealloc(block, layout) }
+        } else {
+            // SAFETY: as above.
+            unsafe { System.dealloc(block, layout) }
+        }
     }
 }

@@ -13,6 +13,28 @@ pub fn status_bytes(field: &str) -> io::Result<u64> {
     number(&status, field).map(|kilobytes| kilobytes * 1024)
 }
 
+/// Returns a field of `/proc/meminfo`, memory of the whole machine, in bytes.
+///
+/// # Errors
+///
+/// When the file cannot be read or has no such field.
+pub fn machine_bytes(field: &str) -> io::Result<u64> {
+    let memory = std::fs::read_to_string("/proc/meminfo")?;
+    number(&memory, field).map(|kilobytes| kilobytes * 1024)
+}
+
+/// Returns the CPU time that the only thread of process `pid` has used, in nanoseconds.
+///
+/// # Errors
+///
+/// When the process does not exist, or the kernel keeps no account.
+pub fn cpu_time_of(pid: u32) -> io::Result<u64> {
+    let account = std::fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
+    let used = account.split_whitespace().next();
+    used.and_then(|used| used.parse().ok())
+        .ok_or_else(|| io::Error::other("no number in the scheduler's account"))
+}
+
 /// Context switches of one thread since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
@@ -156,5 +178,7 @@ mod tests {
                 .is_empty()
         );
         assert!(cpu_time_ns() > 0);
+        assert!(machine_bytes("MemTotal").expect("a machine has memory") > 0);
+        assert!(cpu_time_of(std::process::id()).is_ok());
     }
 }

@@ -17,6 +17,8 @@ mod gate;
 mod idle;
 #[path = "../../crates/runtime/src/preempt/order.rs"]
 mod order;
+#[path = "../../crates/runtime/src/preempt/request.rs"]
+mod request;
 #[path = "../../crates/runtime/src/worker/slot.rs"]
 mod slot;
 #[path = "../../crates/runtime/src/preempt/spares.rs"]

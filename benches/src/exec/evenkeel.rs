@@ -4,13 +4,41 @@ use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::{Builder, Group, JoinHandle, Runtime};
+use evenkeel::{Builder, Group, JoinHandle, Level, Runtime};
 
 use super::Executor;
 
 /// Evenkeel with its default settings; every task is in the root group.
 #[derive(Clone)]
 pub struct Evenkeel(Arc<Runtime>);
+
+impl Evenkeel {
+    /// Starts it at [`Level::Park`], and has polls preempted before it returns: so all that
+    /// preemption needs was in use.
+    pub fn start_preempted(threads: usize) -> Evenkeel {
+        let builder = Builder::new().worker_threads(threads);
+        let runtime = builder.preempt(Level::Park).build();
+        let runtime = runtime.expect("a runtime can be started");
+        let root = runtime.handle().root();
+        let hogs: Vec<_> = (0..3 * threads)
+            .map(|_| {
+                let root = root.clone();
+                runtime.spawn(async move {
+                    while root.stat().nr_preempted < PREEMPTED_POLLS {
+                        std::hint::spin_loop();
+                    }
+                })
+            })
+            .collect();
+        for hog in hogs {
+            runtime.block_on(result(hog));
+        }
+        Evenkeel(Arc::new(runtime))
+    }
+}
+
+/// Polls that [`Evenkeel::start_preempted`] waits for.
+const PREEMPTED_POLLS: u64 = 50;
 
 /// Returns the task's result, or panics as the task did.
 async fn result<T>(task: JoinHandle<T>) -> T {

@@ -9,6 +9,7 @@
 //! | [`stats`] | runs by turns, what is said about samples, whether a difference is one |
 //! | [`machine`] | what the machine is and offers, and what disturbs a measurement |
 //! | [`children`] | processes that a benchmark starts |
+//! | [`work`] | work of a known length |
 #![deny(unsafe_code)]
 
 pub mod children;
@@ -18,4 +19,4 @@ pub mod lock;
 pub mod machine;
 pub mod stats;
 pub mod tick;
-mod work;
+pub mod work;

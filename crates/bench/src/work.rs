@@ -1,4 +1,14 @@
-//! Work of a known length.
+//! Work of a known length, for programs that measure how much of it gets done.
+//!
+//! # Examples
+//!
+//! ```
+//! use std::time::Duration;
+//! use evenkeel_bench::work::Pace;
+//!
+//! let steps = Pace::measure().steps(Duration::from_micros(20));
+//! steps.run(); // 20 µs on a CPU of one's own
+//! ```
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,17 +21,17 @@ const TRIALS: usize = 9;
 
 /// How fast this machine steps through [`Pace::work`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     steps_per_ns: f64,
 }
 
 /// A number of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Steps(u64);
+pub struct Steps(u64);
 
 impl Pace {
-    /// Measures this machine, for about 3 ms.
-    pub(crate) fn measure() -> Pace {
+    /// Measures this machine, for about 3 ms; at a moment when others use it too, it seems slower.
+    pub fn measure() -> Pace {
         let mut steps = Steps(1_000);
         while time(steps) < LONG_ENOUGH {
             steps = Steps(steps.0 * 2);
@@ -33,7 +43,7 @@ impl Pace {
     }
 
     /// Returns the number of steps that takes `length` on a CPU of one's own.
-    pub(crate) fn steps(self, length: Duration) -> Steps {
+    pub fn steps(self, length: Duration) -> Steps {
         Steps((length.as_nanos() as f64 * self.steps_per_ns) as u64)
     }
 }
@@ -41,7 +51,7 @@ impl Pace {
 impl Steps {
     /// Does the steps: arithmetic whose every result depends on the one before. No system call, no
     /// reading of a clock.
-    pub(crate) fn run(self) {
+    pub fn run(self) {
         let mut value = 1_u64;
         for _ in 0..self.0 {
             value = black_box(

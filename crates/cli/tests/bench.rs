@@ -31,6 +31,17 @@ const TICK: [&str; 7] = [
     "realtime",
 ];
 
+/// The smallest latency benchmark.
+const LATENCY: [&str; 7] = [
+    "latency",
+    "--seconds",
+    "0.02",
+    "--poll",
+    "100",
+    "--only",
+    "park",
+];
+
 fn command(arguments: &[&str]) -> Command {
     let mut command = program();
     command.arg("bench").args(arguments);
@@ -180,6 +191,62 @@ fn the_table_has_a_row_for_each_subject_and_metric() {
 }
 
 #[test]
+fn latency_counts_every_round_and_compares_with_no_preemption() {
+    let report = json(&LATENCY, &["--runs", "2", "--only", "off", "--hogs", "2"]);
+    assert_eq!(report["bench"], "latency");
+    assert_eq!(report["params"]["runs"], 2);
+    assert_eq!(report["params"]["hogs"], 2);
+    assert_eq!(report["params"]["poll_us"], 100.0);
+    assert_eq!(report["params"]["is_partial"], false);
+    for metric in ["wait p50", "wait p99", "wait p99.9", "hogs' work"] {
+        let found = of_metric(&report, metric);
+        let names: Vec<_> = found
+            .iter()
+            .filter_map(|one| one["name"].as_str())
+            .collect();
+        assert_eq!(names, ["off", "park"], "{metric}");
+        for one in found {
+            assert_eq!(one["count"], 2, "{one}");
+            assert!(number(&one["min"]) > 0.0, "{one}");
+        }
+    }
+    let comparisons = report["comparisons"].as_array().expect("an array");
+    let is_pair = |one: &Value| one["a"] == "park" && one["b"] == "off";
+    assert!(
+        !comparisons.is_empty() && comparisons.iter().all(is_pair),
+        "{report}"
+    );
+}
+
+#[test]
+fn latency_runs_every_subject_unless_told_otherwise() {
+    let table = text(&good(&[&LATENCY[..5], &["--runs", "1"]].concat()));
+    for name in ["off", "lazy", "handoff", "park", "tokio"] {
+        let is_row = |line: &&str| line.starts_with(name) && line.contains("wait p99.9");
+        assert!(
+            table.lines().any(|line| is_row(&line)),
+            "{name} in\n{table}"
+        );
+    }
+}
+
+#[test]
+fn latency_shows_the_shares_of_long_and_short_polls() {
+    let shares = parse(&good(&[
+        "latency",
+        "--shares",
+        "--seconds",
+        "0.1",
+        "--json",
+    ]));
+    assert_eq!(shares["experiment"], "shares");
+    let tasks = shares["tasks"].as_array().expect("an array");
+    assert_eq!(tasks.len(), 8);
+    let due: f64 = tasks.iter().map(|task| number(&task["of_due"])).sum();
+    assert!((due - 8.0).abs() < 1e-6, "parts of the mean: {shares}");
+}
+
+#[test]
 fn tick_measures_keys_off_and_on_in_this_program() {
     let report = json(&TICK, &["--runs", "2"]);
     assert_eq!(report["bench"], "tick");
@@ -258,7 +325,21 @@ fn flags_that_are_wrong_exit_with_2_and_say_what_is_allowed() {
             &["--iterations", "1 to 1000000000"],
         ),
         (&["tick", "--runs", "many"], &["many", "1 to 10000"]),
-        (&["nonesuch"], &["nonesuch", "allowed: tick, lock"]),
+        (&["latency", "--hogs", "0"], &["--hogs", "1 to 10000"]),
+        (&["latency", "--poll", "19"], &["--poll", "20 to 60000000"]),
+        (
+            &["latency", "--seconds", "61"],
+            &["--seconds", "0.02 to 60"],
+        ),
+        (
+            &["latency", "--only", "x"],
+            &["--only", "'x'", "off, lazy, handoff, park, tokio"],
+        ),
+        (
+            &["latency", "--shares", "--hogs", "2"],
+            &["--shares", "--hogs"],
+        ),
+        (&["nonesuch"], &["nonesuch", "allowed: tick, lock, latency"]),
         (
             &["internal-probe", "core-wake", "x", "1"],
             &["iterations", "`x`"],
@@ -280,7 +361,12 @@ fn flags_that_are_wrong_exit_with_2_and_say_what_is_allowed() {
 
 #[test]
 fn help_documents_the_exit_codes() {
-    for arguments in [&["--help"][..], &["lock", "--help"], &["tick", "--help"]] {
+    for arguments in [
+        &["--help"][..],
+        &["latency", "--help"],
+        &["lock", "--help"],
+        &["tick", "--help"],
+    ] {
         let help = text(&good(arguments));
         assert!(help.contains("Exit codes:"), "{help}");
         assert!(!help.contains("internal-probe"), "{help}");
@@ -311,6 +397,8 @@ fn check_signal(arguments: &[&str], signal: Signal, code: i32) {
 fn a_signal_ends_a_benchmark_with_what_there_is() {
     check_signal(&LOCK, Signal::INT, 130);
     check_signal(&LOCK, Signal::TERM, 143);
+    check_signal(&LATENCY, Signal::INT, 130);
+    check_signal(&LATENCY, Signal::TERM, 143);
     check_signal(&TICK, Signal::INT, 130);
     check_signal(&TICK, Signal::TERM, 143);
 }

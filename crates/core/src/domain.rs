@@ -189,6 +189,7 @@ impl Domain {
         // A child comes after its parent, so the end is right.
         self.order.push(id.index());
         self.claims.reserve(self.cpus.max(self.order.len() + 1));
+        self.reserve_waiters();
     }
 
     /// Removes a group. Detach it from every run queue first.

@@ -22,6 +22,17 @@ impl GroupId {
         GroupId(generation << Self::INDEX_BITS | index as u32)
     }
 
+    /// Returns it as a number, for places that hold only those.
+    pub fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// Undoes [`GroupId::to_bits`]. Any other number is a group that does not exist, or the wrong
+    /// one.
+    pub fn from_bits(bits: u32) -> Self {
+        GroupId(bits)
+    }
+
     /// Returns the index: small, and unique among the groups that exist.
     #[inline]
     pub fn index(self) -> usize {

@@ -175,8 +175,7 @@ fn leave_section(meta: &Meta) {
     if has_reports(meta) {
         carrier.note.begin();
     }
-    // What was asked for concerns what ran before.
-    carrier.gate.answer();
+    // If what was asked for concerns what ran before, nothing comes of it.
     if carrier.gate.leave() {
         switch::at_section_end(carrier);
     }

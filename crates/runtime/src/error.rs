@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     },
     #[error("group {path}: was removed")]
     Removed { path: String },
-    #[error("group /: the root group has no weight, and cannot be removed")]
+    #[error("group /: the root group has no weight and no quota, and cannot be removed")]
     Root,
     #[error("there is no evenkeel runtime on this thread")]
     NoRuntime,
@@ -78,10 +78,17 @@ impl Error {
 
     /// Turns an error of the core about a setting of a group into ours.
     pub(crate) fn core(knob: &'static str, error: evenkeel_core::Error) -> Self {
+        Self::of_part("realtime", knob, error)
+    }
+
+    /// Turns an error of the core about a part with a cargo feature into ours.
+    pub(crate) fn of_part(
+        feature: &'static str,
+        knob: &'static str,
+        error: evenkeel_core::Error,
+    ) -> Self {
         if error.is_not_compiled() {
-            Self::new(Kind::NotCompiled {
-                feature: "realtime",
-            })
+            Self::new(Kind::NotCompiled { feature })
         } else if error.is_key() {
             Self::key(error)
         } else {
@@ -121,7 +128,7 @@ impl Error {
     }
 
     /// Returns whether the call was refused because it would remove the root group, or give it a
-    /// weight.
+    /// weight or a quota.
     #[must_use]
     pub fn is_root(&self) -> bool {
         matches!(*self.0, Kind::Root)

@@ -30,9 +30,10 @@
 //! # Cargo features
 //!
 //! All on by default: `groups`, `fair-order` (groups of [`Order::Fair`]), `statistics`
-//! (histograms), `trace` ([`trace`]), `realtime` ([`Class::RealTime`]), `preempt` (levels above
-//! [`Level::Off`]). Without one its code is left out, and asking for it is an error for which
-//! [`Error::is_not_compiled`] holds. What is in and not used costs next to nothing: see [`keys`].
+//! (histograms), `trace` ([`trace`]), `realtime` ([`Class::RealTime`]), `bandwidth` (quotas:
+//! [`Quota`]), `preempt` (levels above [`Level::Off`]). Without one its code is left out, and
+//! asking for it is an error for which [`Error::is_not_compiled`] holds. What is in and not used
+//! costs next to nothing: see [`keys`].
 //!
 //! # Tokio inside tasks
 //!
@@ -71,7 +72,7 @@ pub use builder::Builder;
 pub use context::EnterGuard;
 pub use error::Error;
 pub use evenkeel_macros::{main, test};
-pub use group::{Class, Group, GroupBuilder, GroupStat, Histogram, Order, RtPolicy};
+pub use group::{Class, Group, GroupBuilder, GroupStat, Histogram, Order, Quota, RtPolicy};
 pub use handle::Handle;
 pub use io::Io;
 pub use preempt::Level;

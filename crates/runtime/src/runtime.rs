@@ -111,6 +111,7 @@ impl Runtime {
         let deadline = Instant::now() + if may_wait { timeout } else { Duration::ZERO };
         shared.life.is_shutdown.store(true, Ordering::SeqCst);
         shared.owned.close_and_abort();
+        shared.lift_quotas();
         for worker in shared.idle.take_all() {
             shared.unpark(worker);
         }

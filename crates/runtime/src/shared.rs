@@ -23,6 +23,10 @@ use crate::worker::slot::LifoSlot;
 /// Shards of the owned list for threads that are not workers.
 const OUTSIDE_SHARDS: usize = 4;
 
+/// Slice of tasks and groups that ask for none, where polls are interrupted at its end: long enough
+/// for the interruption, some 30 µs, to be one percent of it.
+const PREEMPTING_SLICE_NS: u32 = 3_000_000;
+
 /// A worker as the other threads see it.
 pub(crate) struct Remote {
     pub(crate) slot: LifoSlot<Runnable>,
@@ -39,6 +43,8 @@ pub(crate) struct Remote {
     group: AtomicPtr<GroupInner>,
     /// The task that is polled should make room.
     need_resched: AtomicBool,
+    /// The worker sleeps, or is about to.
+    is_asleep: AtomicBool,
 }
 
 impl Remote {
@@ -53,6 +59,7 @@ impl Remote {
             level: AtomicU8::new(0),
             group: AtomicPtr::new(ptr::null_mut()),
             need_resched: AtomicBool::new(false),
+            is_asleep: AtomicBool::new(false),
         }
     }
 
@@ -100,14 +107,14 @@ impl Remote {
         }
     }
 
-    /// Counts an event of the poll that goes on, which cannot end meanwhile: for the monitor, which
-    /// holds its carrier up.
+    /// Counts an event of the poll that goes on, which cannot end meanwhile, and returns its group:
+    /// for the monitor, which holds its carrier up.
     #[allow(unsafe_code)]
-    pub(crate) fn count_event(&self, event: Event) {
+    pub(crate) fn count_event(&self, event: Event) -> Option<GroupId> {
         // SAFETY: an unfinished task keeps its group alive, and this one cannot finish meanwhile.
-        if let Some(group) = unsafe { self.group.load(Ordering::Relaxed).as_ref() } {
-            group.count_event(event);
-        }
+        let group = unsafe { self.group.load(Ordering::Relaxed).as_ref() }?;
+        group.count_event(event);
+        Some(group.id)
     }
 
     /// Returns whether the poll that goes on should make room.
@@ -117,6 +124,17 @@ impl Remote {
 
     pub(crate) fn set_need_resched(&self) {
         self.need_resched.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the worker sleeps, or is about to: after this is set it looks at the queues
+    /// once more.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.is_asleep.load(Ordering::SeqCst)
+    }
+
+    /// For the worker's carrier.
+    pub(crate) fn set_asleep(&self, is_asleep: bool) {
+        self.is_asleep.store(is_asleep, Ordering::SeqCst);
     }
 }
 
@@ -192,7 +210,11 @@ impl Shared {
     ) -> Arc<Self> {
         let workers = remotes.len();
         let shards = workers + OUTSIDE_SHARDS;
-        let config = Config::for_cpus(workers);
+        let mut config = Config::for_cpus(workers);
+        if preempt.takes_cpus() {
+            config.base_slice_ns = config.base_slice_ns.max(PREEMPTING_SLICE_NS);
+            config.group_slice_ns = config.group_slice_ns.max(PREEMPTING_SLICE_NS);
+        }
         let queue = |cpu| CpuQueue::new(cpu, workers, config.clone());
         let queues: Box<[_]> = (0..workers).map(queue).map(CachePadded::new).collect();
         let domain = Domain::new(workers, config.clone());

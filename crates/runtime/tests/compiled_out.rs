@@ -1,7 +1,7 @@
 //! What is not in a build is refused with an error that says so, and what is in it works: for every
 //! combination of cargo features.
 
-use evenkeel::{Builder, Class, Error, Level, Order, RtPolicy, keys, trace};
+use evenkeel::{Builder, Class, Error, Level, Order, Quota, RtPolicy, keys, trace};
 
 /// Checks that `result` is an error for which `is_not_compiled` holds exactly when one of the parts
 /// is not in this build, and that it names such a part's cargo feature.
@@ -39,6 +39,11 @@ fn what_is_not_compiled_says_so() {
     check(
         root.child("realtime").class(class).build(),
         &["realtime", "groups"],
+    );
+    let half = Quota::cores(0.5).expect("valid");
+    check(
+        root.child("capped").quota(half).build(),
+        &["bandwidth", "groups"],
     );
     check(root.start_times(), &["statistics"]);
     check(trace::enable(), &["tracing"]);

@@ -2,7 +2,7 @@
 
 use crate::machine::{Event, Machine};
 use crate::model::Then;
-use crate::sched::{Outcome, Pick, Scheduler};
+use crate::sched::{Outcome, Pick, Pulled, Scheduler};
 use crate::state::{Curr, Place, slot};
 use crate::trace::What;
 use crate::violation::Violation;
@@ -23,7 +23,7 @@ impl<S: Scheduler> Machine<S> {
             if waiting > 0 {
                 return Err(Violation::Lost { cpu, waiting });
             }
-            if self.pull(cpu)? {
+            if self.pull(cpu)?.is_some() {
                 pick = self.sched.pick(cpu, self.now);
             }
         }
@@ -36,12 +36,13 @@ impl<S: Scheduler> Machine<S> {
         }
     }
 
-    /// Lets the scheduler pull a task to `cpu`; tells whether it did.
-    fn pull(&mut self, cpu: usize) -> Result<bool, Violation> {
+    /// Lets the scheduler pull a task to `cpu`; returns what it moved.
+    fn pull(&mut self, cpu: usize) -> Result<Option<Pulled>, Violation> {
         let random = self.rng.next_u64();
-        let Some(task) = self.sched.pull(cpu, self.now, random) else {
-            return Ok(false);
+        let Some(pulled) = self.sched.pull(cpu, self.now, random) else {
+            return Ok(None);
         };
+        let task = pulled.task;
         let place = self.tasks.get(task).map(|t| t.place);
         let Some(Place::Queued { cpu: from, since }) = place else {
             let place = self.place_text(task);
@@ -53,7 +54,7 @@ impl<S: Scheduler> Machine<S> {
         self.cpus[from].is_touched = true;
         self.cpus[cpu].waiting += 1;
         self.tasks[task].place = Place::Queued { cpu, since };
-        Ok(true)
+        Ok(Some(pulled))
     }
 
     fn run_task(&mut self, cpu: usize, pick: Pick) -> Result<(), Violation> {
@@ -118,16 +119,28 @@ impl<S: Scheduler> Machine<S> {
     }
 
     /// Handles a CPU's periodic tick, which ends when the CPU is idle.
-    pub(crate) fn tick(&mut self, cpu: usize) {
+    ///
+    /// A CPU asks for a pull at its switches. While a task that can be interrupted runs alone there
+    /// is none, so it asks here, as the runtime's monitor does.
+    pub(crate) fn tick(&mut self, cpu: usize) -> Result<(), Violation> {
         self.cpus[cpu].is_ticking = false;
         let Some(curr) = self.cpus[cpu].curr else {
-            return;
+            return Ok(());
         };
         self.start_ticking(cpu);
-        if self.history.machine.ticks_polls || self.tasks[curr.task].spec.is_preemptible {
+        let can_stop = self.tasks[curr.task].spec.is_preemptible && !curr.is_ghost;
+        if self.history.machine.ticks_polls || can_stop {
             self.cpus[cpu].is_touched = true;
             self.cpus[cpu].needs_resched |= self.sched.tick(cpu, self.now);
         }
+        if can_stop
+            && self.cpus[cpu].waiting == 0
+            && !self.cpus[cpu].needs_resched
+            && let Some(pulled) = self.pull(cpu)?
+        {
+            self.cpus[cpu].needs_resched |= pulled.is_next;
+        }
+        Ok(())
     }
 
     /// Handles the end of a step, of a slice, or of a ghost's stay.

@@ -1,7 +1,7 @@
 //! Faulty schedulers: each breaks one promise, and shows that a checker notices.
 
 use crate::history::{GroupSpec, TaskSpec};
-use crate::sched::{Kind, Outcome, Pick, Scheduler};
+use crate::sched::{Kind, Outcome, Pick, Pulled, Scheduler};
 use crate::state::Place;
 
 /// Says what goes wrong.
@@ -180,13 +180,14 @@ impl<S: Scheduler> Scheduler for Faulty<S> {
         self.inner.coordinate(now);
     }
 
-    fn pull(&mut self, cpu: usize, now: u64, random: u64) -> Option<usize> {
+    fn pull(&mut self, cpu: usize, now: u64, random: u64) -> Option<Pulled> {
         if self.fault == Fault::NeverPull {
             return None;
         }
         let running = self.any_running();
         if running.is_some() && self.strikes(Fault::PullRunning) {
-            return running;
+            let is_next = true;
+            return running.map(|task| Pulled { task, is_next });
         }
         self.inner.pull(cpu, now, random)
     }

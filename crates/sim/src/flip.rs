@@ -13,7 +13,7 @@ use evenkeel_core::keys::{self, Hold, KEYS};
 
 use crate::history::{Class, GroupSpec, TaskSpec};
 use crate::rng::Rng;
-use crate::sched::{Kind, Outcome, Pick, Scheduler};
+use crate::sched::{Kind, Outcome, Pick, Pulled, Scheduler};
 use crate::state::Place;
 
 /// Which of the sequences of a seed decides about flips.
@@ -209,7 +209,7 @@ impl<S: Scheduler> Scheduler for Flipping<S> {
         self.inner.coordinate(now);
     }
 
-    fn pull(&mut self, cpu: usize, now: u64, random: u64) -> Option<usize> {
+    fn pull(&mut self, cpu: usize, now: u64, random: u64) -> Option<Pulled> {
         self.flip();
         self.inner.pull(cpu, now, random)
     }

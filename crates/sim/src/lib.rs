@@ -13,7 +13,8 @@
 //! plays a history against anything behind the seam of [`sched`]: the core ([`port`]), a naive
 //! scheduler ([`naive`]), or a faulty one ([`fault`]). [`judge`] computes what is due in exact
 //! fractions, [`account`] sets it beside what was received. [`runner`] turns a failure into a
-//! command that replays it, [`shrink`] into a smaller one.
+//! command that replays it, [`shrink`] into a smaller one. [`bandwidth`] and [`preempt`] are
+//! machines of their own, with their own checks.
 //!
 //! **Absences.** The library starts no threads, reads no clock and draws no randomness but from
 //! seeds.
@@ -35,6 +36,7 @@ pub mod model;
 pub mod naive;
 mod ops;
 pub mod port;
+pub mod preempt;
 pub mod queue;
 pub mod rng;
 pub mod runner;

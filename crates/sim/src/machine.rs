@@ -196,7 +196,7 @@ impl<S: Scheduler> Machine<S> {
                     return self.cpu_event(cpu);
                 }
             }
-            Event::Tick(cpu) => self.tick(cpu),
+            Event::Tick(cpu) => return self.tick(cpu),
             Event::Coordinate => {
                 self.sched.coordinate(self.now);
                 let next = self.now + self.history.machine.coordinator_ns;

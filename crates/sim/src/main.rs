@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::{Args, Parser, Subcommand};
@@ -14,6 +15,7 @@ use evenkeel_sim::flip::{self, Flipping};
 use evenkeel_sim::generate;
 use evenkeel_sim::history::{Cut, History};
 use evenkeel_sim::port::CorePort;
+use evenkeel_sim::preempt;
 use evenkeel_sim::runner::{self, Failure, Report};
 use evenkeel_sim::shrink::{self, Size};
 
@@ -78,6 +80,16 @@ struct Check {
     /// cargo feature `sched-debug` their key goes on and off meanwhile.
     #[arg(long, conflicts_with_all = ["flip_features", "show", "trace"])]
     bandwidth: bool,
+    /// Run histories in which polls lose their CPU instead: slices, sections, signals, parked
+    /// polls, grants of the kernel.
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "flip_features", "bandwidth", "show", "trace", "without_tasks", "without_ops",
+            "busy_ns", "equal_nice", "equal_slices",
+        ],
+    )]
+    preempt: bool,
     /// Take all nice values to be 0.
     #[arg(long)]
     equal_nice: bool,
@@ -127,6 +139,7 @@ fn parse_seeds(text: &str) -> Result<(u64, u64), String> {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Check(args) if args.bandwidth => check_bandwidth(&args),
+        Command::Check(args) if args.preempt => check_preempt(&args),
         Command::Check(args) => check(&args),
         Command::Bandwidth(args) => measure_bandwidth(&args),
         Command::Fairness(args) => fairness(&args),
@@ -245,6 +258,40 @@ fn check_bandwidth(args: &Check) -> ExitCode {
          {judged} groups used all of their quota",
         virtual_ns as f64 / 1e9
     );
+    ExitCode::SUCCESS
+}
+
+fn check_preempt(args: &Check) -> ExitCode {
+    let (from, to) = args.seed.map_or(args.seeds, |seed| (seed, seed));
+    println!("seeds {from}..={to}");
+    let next = AtomicU64::new(from);
+    let has_failed = AtomicBool::new(false);
+    let total = Mutex::new(preempt::Stats::default());
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed > to || has_failed.load(Ordering::Relaxed) && !args.keep_going {
+                return;
+            }
+            match preempt::check(seed) {
+                Ok(stats) => total.lock().expect("nobody panics").add(&stats),
+                Err(broken) => {
+                    has_failed.store(true, Ordering::Relaxed);
+                    eprintln!("seed {seed} broke a promise: {broken}");
+                    eprintln!("replay: evenkeel-sim check --preempt --seed {seed}");
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..args.jobs.max(1) {
+            scope.spawn(work);
+        }
+    });
+    if has_failed.into_inner() {
+        return ExitCode::FAILURE;
+    }
+    println!("{}", total.into_inner().expect("nobody panics"));
     ExitCode::SUCCESS
 }
 

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use crate::history::{GroupSpec, TaskSpec};
-use crate::sched::{Kind, Outcome, Pick, Scheduler};
+use crate::sched::{Kind, Outcome, Pick, Pulled, Scheduler};
 use crate::state::{Place, slot};
 
 /// Time after which a task makes way, in ns.
@@ -110,14 +110,15 @@ impl Scheduler for Naive {
 
     fn coordinate(&mut self, _: u64) {}
 
-    fn pull(&mut self, cpu: usize, _: u64, _: u64) -> Option<usize> {
-        if !self.cpus[cpu].waiting.is_empty() {
+    fn pull(&mut self, cpu: usize, _: u64, _: u64) -> Option<Pulled> {
+        if !self.cpus[cpu].waiting.is_empty() || self.cpus[cpu].curr.is_some() {
             return None;
         }
         let victim = self.cpus.iter().position(|q| !q.waiting.is_empty())?;
         let task = self.cpus[victim].waiting.pop_front()?;
         self.cpus[cpu].waiting.push_back(task);
-        Some(task)
+        let is_next = true;
+        Some(Pulled { task, is_next })
     }
 
     fn nr_running(&self, cpu: usize) -> usize {

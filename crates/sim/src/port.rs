@@ -9,7 +9,7 @@ use evenkeel_core::{
 };
 
 use crate::history::{Class, GroupSpec, TaskSpec};
-use crate::sched::{Kind, Outcome, Pick, Scheduler};
+use crate::sched::{Kind, Outcome, Pick, Pulled, Scheduler};
 use crate::state::Place;
 
 /// Drives the core's own types.
@@ -221,7 +221,7 @@ impl Scheduler for CorePort {
         }
     }
 
-    fn pull(&mut self, cpu: usize, now: u64, random: u64) -> Option<usize> {
+    fn pull(&mut self, cpu: usize, now: u64, random: u64) -> Option<Pulled> {
         self.coordinate(now);
         let request = self.rqs[cpu].pull_request(now)?;
         let shared = |cpu: usize| &**self.rqs[cpu].shared();
@@ -232,9 +232,10 @@ impl Scheduler for CorePort {
         let key = moved.key();
         let task = self.tasks[key as usize];
         self.last_cpu[task] = cpu;
-        // The puller runs nothing: there is nobody to reschedule.
-        let _ = self.rqs[cpu].enqueue(&mut self.arena, key, EnqueueKind::Migrated(moved), now);
-        Some(task)
+        let kind = EnqueueKind::Migrated(moved);
+        let resched = self.rqs[cpu].enqueue(&mut self.arena, key, kind, now);
+        let is_next = resched.is_needed();
+        Some(Pulled { task, is_next })
     }
 
     fn nr_running(&self, cpu: usize) -> usize {

@@ -40,6 +40,15 @@ pub struct Pick {
     pub slice_end: u64,
 }
 
+/// Is the answer of [`Scheduler::pull`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulled {
+    /// Task that was moved.
+    pub task: usize,
+    /// Whether it should replace the task that runs where it came to.
+    pub is_next: bool,
+}
+
 /// Schedules the tasks of a history on virtual CPUs.
 ///
 /// The machine calls `enqueue` only for tasks that are not runnable, `put` only for the task
@@ -74,8 +83,9 @@ pub trait Scheduler {
     fn tick(&mut self, cpu: usize, now: u64) -> bool;
     /// Is the periodic work of the coordinator.
     fn coordinate(&mut self, now: u64);
-    /// Lets `cpu`, about to pick, pull a task from another CPU; returns the task moved.
-    fn pull(&mut self, cpu: usize, now: u64, random: u64) -> Option<usize>;
+    /// Lets `cpu`, which is about to pick or whose task can be interrupted, pull a task from
+    /// another CPU.
+    fn pull(&mut self, cpu: usize, now: u64, random: u64) -> Option<Pulled>;
     /// Counts runnable tasks of `cpu`, the running one included.
     fn nr_running(&self, cpu: usize) -> usize;
     /// Returns the time charged on `cpu` to the own tasks of `group`, in ns.

@@ -47,18 +47,32 @@ fn check_groups(names: &[&str], kind: Kind) {
     }
 }
 
+/// Cases of groups that differ in weight and number of tasks.
+const GROUPS: [&str; 7] = [
+    "3:1",
+    "1:1:1",
+    "1:1:1-many",
+    "100:1",
+    "nested",
+    "1-100",
+    "n+1",
+];
+
 #[test]
 fn groups_get_their_exact_shares() {
-    let names = [
-        "3:1",
-        "1:1:1",
-        "1:1:1-many",
-        "100:1",
-        "nested",
-        "1-100",
-        "n+1",
-    ];
-    check_groups(&names, Kind::Polls);
+    check_groups(&GROUPS, Kind::Polls);
+}
+
+/// A task that computes without an end and runs alone on its CPU is interrupted for a pull.
+#[test]
+fn groups_of_threads_get_their_exact_shares() {
+    check_groups(&GROUPS, Kind::Threads);
+    for name in ["fair", "nice", "nice-cap"] {
+        for cpus in [2, 7] {
+            let error = measure(name, cpus, Kind::Threads).errors[1];
+            assert!(error.task_max <= 5.0, "{name} on {cpus} CPUs: {error:?}");
+        }
+    }
 }
 
 #[test]

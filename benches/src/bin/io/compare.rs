@@ -123,13 +123,16 @@ impl Samples {
 
     /// Returns ours divided by the other's, repetition by repetition.
     fn ratio(&self, peer: Server, figure: &Figure) -> Option<Ratio> {
-        Ratio::paired(&self.of(Server::ALL[0], figure), &self.of(peer, figure))
+        Ratio::paired(
+            &self.of(Server::COMPARED[0], figure),
+            &self.of(peer, figure),
+        )
     }
 }
 
 /// Runs the cases and prints the comparison.
 pub(crate) fn run(cases: &[Case], options: &Options) -> Result<(), Box<dyn Error>> {
-    let servers = Server::selected(&options.only);
+    let servers = Server::selected(&options.only, Server::COMPARED);
     let samples: Vec<Samples> = cases
         .iter()
         .map(|case| measure(*case, &servers, options))
@@ -220,7 +223,7 @@ fn to_table(samples: &[Samples]) -> Table {
 fn to_ratios(samples: &[Samples]) -> Table {
     let figures = || FIGURES.iter().filter(|figure| figure.name != "lost");
     let titles = [
-        format!("{} / peer", Server::ALL[0].name()),
+        format!("{} / peer", Server::COMPARED[0].name()),
         "peer".to_owned(),
     ];
     let mut table = Table::new(
@@ -232,7 +235,7 @@ fn to_ratios(samples: &[Samples]) -> Table {
         for &(peer, _) in samples
             .by_server
             .iter()
-            .filter(|(s, _)| *s != Server::ALL[0])
+            .filter(|(s, _)| *s != Server::COMPARED[0])
         {
             let ratios: Option<Vec<Ratio>> = figures().map(|f| samples.ratio(peer, f)).collect();
             let Some(ratios) = ratios else { continue };

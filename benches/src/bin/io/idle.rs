@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use clap::ValueEnum as _;
 use evenkeel_benches::proc::{Switches, switches, switches_since};
 use evenkeel_benches::table::Table;
 use serde_json::{Map, Value, json};
@@ -22,7 +23,7 @@ pub(crate) fn run(options: &IdleOptions) -> Result<(), Box<dyn Error>> {
         "threads that ran",
     ]);
     let mut servers = Map::new();
-    for server in Server::selected(&options.only) {
+    for server in Server::selected(&options.only, Server::value_variants()) {
         let ran = watch(server, options)?;
         let voluntary: u64 = ran.iter().map(|thread| thread.voluntary).sum();
         let involuntary: u64 = ran.iter().map(|thread| thread.involuntary).sum();

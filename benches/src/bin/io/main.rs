@@ -95,29 +95,30 @@ struct IdleOptions {
 enum Server {
     /// Evenkeel with its default, shared I/O.
     Evenkeel,
+    /// The same at the level `Park`, after polls were preempted there.
+    EvenkeelPark,
     /// Tokio's multi-threaded runtime.
     Tokio,
 }
 
 impl Server {
-    /// Every server, ours first.
-    const ALL: &[Server] = &[Server::Evenkeel, Server::Tokio];
+    /// Those that are compared unless the user asks for others, ours first.
+    const COMPARED: &[Server] = &[Server::Evenkeel, Server::Tokio];
 
     /// Returns the name used in tables, in JSON and on the command line.
     fn name(self) -> &'static str {
         match self {
             Server::Evenkeel => "evenkeel",
+            Server::EvenkeelPark => "evenkeel-park",
             Server::Tokio => "tokio",
         }
     }
 
-    /// Returns the servers to run when the user asked for `only`.
-    fn selected(only: &[Server]) -> Vec<Server> {
-        Server::ALL
-            .iter()
-            .copied()
-            .filter(|s| only.is_empty() || only.contains(s))
-            .collect()
+    /// Returns the servers to run: `only`, or else `default`; ours first.
+    fn selected(only: &[Server], default: &[Server]) -> Vec<Server> {
+        let wanted = if only.is_empty() { default } else { only };
+        let all = Server::value_variants().iter().copied();
+        all.filter(|server| wanted.contains(server)).collect()
     }
 }
 

@@ -35,6 +35,10 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     match options.server {
         Server::Evenkeel => serve(&Evenkeel::start(options.threads), options.protocol),
+        Server::EvenkeelPark => serve(
+            &Evenkeel::start_preempted(options.threads),
+            options.protocol,
+        ),
         Server::Tokio => serve(&Tokio::start(options.threads), options.protocol),
     }
 }

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use evenkeel_bench::latency;
 use evenkeel_bench::tick::Place;
 
 use crate::args::EXIT_CODES;
@@ -15,6 +16,8 @@ pub(crate) enum Bench {
     Tick(TickArgs),
     /// One spin lock among more contenders than CPUs, with and without protected sections
     Lock(LockArgs),
+    /// How long a task waits beside others in long polls, at each level of preemption and on Tokio
+    Latency(LatencyArgs),
     /// One subject of `tick`, in a process of its own
     #[command(name = PROBE, hide = true)]
     Probe(ProbeArgs),
@@ -110,6 +113,35 @@ pub(crate) enum LockMode {
     Tasks,
 }
 
+/// The flags of `evenkeel bench latency`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct LatencyArgs {
+    /// Flags that every benchmark has.
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// Tasks that compute
+    #[arg(long, value_name = "N", default_value = "4", value_parser = hogs)]
+    pub(crate) hogs: usize,
+
+    /// How long they do before they yield, in µs
+    #[arg(long = "poll", value_name = "US", default_value = "5000", value_parser = poll)]
+    pub(crate) poll: Duration,
+
+    /// How long one run of one subject lasts, in s
+    #[arg(long, value_name = "S", default_value = "1", value_parser = round_seconds)]
+    pub(crate) seconds: Duration,
+
+    /// Only this subject; may be given more than once [default: all]
+    #[arg(long, value_name = "NAME", value_parser = latency_subject)]
+    pub(crate) only: Vec<&'static str>,
+
+    /// Instead: how 4 tasks in polls of 200 ms and 4 of 0.3 ms share the CPUs at the level park
+    #[arg(long, conflicts_with_all = ["runs", "hogs", "poll", "only"])]
+    pub(crate) shares: bool,
+}
+
 /// A value that is not allowed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FlagError {
@@ -119,6 +151,9 @@ pub(crate) enum FlagError {
     /// Not a number in its range.
     #[error("allowed: a number from {} to {}", .0.start(), .0.end())]
     Number(RangeInclusive<f64>),
+    /// Not one of these names.
+    #[error("allowed: {}", .0.join(", "))]
+    Name(Vec<&'static str>),
 }
 
 fn integer(text: &str, allowed: RangeInclusive<u64>) -> Result<u64, FlagError> {
@@ -155,6 +190,25 @@ fn section(text: &str) -> Result<Duration, FlagError> {
 
 fn seconds(text: &str) -> Result<Duration, FlagError> {
     Ok(Duration::from_secs_f64(number(text, 0.001..=3_600.0)?))
+}
+
+fn hogs(text: &str) -> Result<usize, FlagError> {
+    count(text, 1..=10_000)
+}
+
+fn poll(text: &str) -> Result<Duration, FlagError> {
+    Ok(Duration::from_secs_f64(number(text, 20.0..=6e7)? / 1e6))
+}
+
+fn round_seconds(text: &str) -> Result<Duration, FlagError> {
+    Ok(Duration::from_secs_f64(number(text, 0.02..=60.0)?))
+}
+
+/// Returns the name as the experiment has it.
+fn latency_subject(text: &str) -> Result<&'static str, FlagError> {
+    let names = latency::Subject::ALL.map(latency::Subject::name);
+    let found = names.into_iter().find(|name| *name == text);
+    found.ok_or_else(|| FlagError::Name(names.to_vec()))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! | `args` | the flags of each benchmark |
 //! | `tick` | what optional parts of the scheduler cost while they are off |
 //! | `lock` | one spin lock among more contenders than CPUs |
+//! | `latency` | how long a task waits beside others in long polls |
 //! | `stop` | ends a benchmark at a signal |
 //!
 //! What is measured, and the statistics, are in the package `evenkeel-bench`. To add a benchmark:
@@ -12,6 +13,7 @@
 //! fills a [`Report`]; a line in [`run`].
 
 pub(crate) mod args;
+mod latency;
 mod lock;
 mod stop;
 mod tick;
@@ -82,6 +84,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Option<Signalled>, BenchError> {
         Bench::Tick(args) => (tick::run(args, &stop)?, args.common.json),
         Bench::Probe(_) => unreachable!("returned above"),
         Bench::Lock(args) => (lock::run(args, &stop)?, args.common.json),
+        Bench::Latency(args) => (latency::run(args, &stop)?, args.common.json),
     };
     if let (false, Some(signal)) = (found.has_results, stop.by()) {
         return Err(BenchError::Nothing(signal));

@@ -65,6 +65,7 @@ impl Domain {
                 let epoch = self.shared.cap_epoch() + 1;
                 leaf.pool.begin(&bandwidth, epoch, now, offset as u64);
                 self.shared.set_cap_epoch(epoch);
+                self.reserve_waiters();
                 self.count_below(&leaf, 1);
             }
             (false, false) => leaf.pool.change(&bandwidth, now),
@@ -80,6 +81,15 @@ impl Domain {
             self.shared.refill_at(now);
         }
         Ok(())
+    }
+
+    /// Makes room for all fragments that can be throttled at once, so that a refill need not
+    /// allocate. Nothing before the first quota.
+    pub(super) fn reserve_waiters(&mut self) {
+        if self.shared.cap_epoch() > 0 {
+            self.waiters.clear();
+            self.waiters.reserve(self.order.len() * self.cpus);
+        }
     }
 
     /// Adds to the number of quotas on the paths of a group and of those below it.
@@ -127,8 +137,8 @@ impl Domain {
     /// there soon. Returns when it wants to run again; `None` while nobody is throttled.
     ///
     /// Call it when [`DomainShared::refill_due`](crate::DomainShared::refill_due) says so, from
-    /// any CPU or thread. O(groups × CPUs) if anybody is throttled; allocates only if more are
-    /// than ever before. A CPU may be named more than once.
+    /// any CPU or thread. O(groups × CPUs) if anybody is throttled; does not allocate. A CPU may
+    /// be named more than once.
     pub fn refill(&mut self, now: u64, mut kick: impl FnMut(usize)) -> Option<u64> {
         // First of all: a pool that is filled here asks for this refill once more.
         for leaf in self

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel_core::GroupParams;
 
-use super::{Class, Group, Order, params};
+use super::{Class, Group, Order, Quota, params};
 use crate::error::Error;
 use crate::preempt::Level;
 
@@ -17,6 +17,7 @@ pub struct GroupBuilder {
     params: GroupParams,
     slice: Duration,
     level: Option<Level>,
+    quota: Quota,
 }
 
 impl GroupBuilder {
@@ -27,6 +28,7 @@ impl GroupBuilder {
             params: GroupParams::default(),
             slice: Duration::ZERO,
             level: None,
+            quota: Quota::MAX,
         }
     }
 
@@ -69,6 +71,12 @@ impl GroupBuilder {
         self
     }
 
+    /// Limits the CPU time of the group and all groups below it. Default: [`Quota::MAX`], no limit.
+    pub fn quota(mut self, quota: Quota) -> Self {
+        self.quota = quota;
+        self
+    }
+
     /// Makes the group.
     ///
     /// # Errors
@@ -77,7 +85,8 @@ impl GroupBuilder {
     /// [`Error::is_level`] when the level of preemption is above the runtime's;
     /// [`Error::is_removed`] when the parent was removed; [`Error::is_not_compiled`] without the
     /// cargo features `groups`, `fair-order` for [`Order::Fair`], `realtime` for
-    /// [`Class::RealTime`]; [`Error::is_key`] when the system refuses to have code changed.
+    /// [`Class::RealTime`], `bandwidth` for a quota; [`Error::is_key`] when the system refuses to
+    /// have code changed.
     pub fn build(mut self) -> Result<Group, Error> {
         self.params.task.slice_ns = params::slice_ns(self.slice)?;
         params::check(&self.params)?;
@@ -90,7 +99,7 @@ impl GroupBuilder {
             let path = format!("{}/{}", self.parent.path().trim_end_matches('/'), self.name);
             params::check_level(&path, level, shared.preempt.level())?;
         }
-        let inner = shared.add_group(&self.parent.inner, self.name, &self.params)?;
+        let inner = shared.add_group(&self.parent.inner, self.name, &self.params, self.quota)?;
         if self.level.is_some() {
             inner.set_level(self.level);
         }

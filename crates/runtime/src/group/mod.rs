@@ -10,9 +10,11 @@
 //! to its nearest living ancestor. Its record stays until the last task has left it and every run
 //! queue has let go of it, which later changes of the hierarchy look after.
 
+mod bandwidth;
 mod builder;
 mod inner;
 mod params;
+mod quota;
 mod stat;
 mod table;
 
@@ -24,6 +26,7 @@ use std::time::Duration;
 pub use builder::GroupBuilder;
 pub(crate) use inner::{Event, GroupInner};
 pub use params::{Class, Order, RtPolicy};
+pub use quota::Quota;
 pub use stat::{GroupStat, Histogram};
 pub(crate) use table::GroupTable;
 
@@ -210,6 +213,33 @@ impl Group {
         let slice_ns = params::slice_ns(slice)?;
         let groups = &self.shared.groups;
         groups.set_task_params(&self.inner, |task| task.slice_ns = slice_ns)
+    }
+
+    /// Returns the limit on the CPU time of the group and all groups below it; [`Quota::MAX`]
+    /// without one, and for a group that was removed.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        self.shared.groups.quota(&self.inner)
+    }
+
+    /// Limits the CPU time of the live group and all groups below it, or changes or removes the
+    /// limit (`None`, [`Quota::MAX`]).
+    ///
+    /// A limit begins with a whole quota. A change keeps what the present period has left, or owes,
+    /// as far as the new limit allows; the new quota is given from the next period start on, at
+    /// most a new period away. Without a limit, throttled tasks go on at once, and debt is
+    /// forgotten. After shutdown this has no effect.
+    ///
+    /// A throttled task that is aborted is dropped when its group goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_root`] for the root group, [`Error::is_removed`], [`Error::is_not_compiled`]
+    /// without the cargo feature `bandwidth`, [`Error::is_key`] when the system refuses to have
+    /// code changed. Nothing has changed then.
+    pub fn set_quota(&self, quota: impl Into<Option<Quota>>) -> Result<(), Error> {
+        let quota = quota.into().unwrap_or_default();
+        self.shared.set_quota(&self.inner, quota)
     }
 
     /// Returns what happens to a poll of the group's tasks that goes on while others wait.

@@ -34,6 +34,18 @@ pub struct GroupStat {
     /// Polls that took longer than the limit, where that is
     /// [set](crate::Builder::report_long_polls).
     pub nr_over_limit: u64,
+    /// Periods of the group's [quota](crate::Quota) in which it had work or debt.
+    pub nr_periods: u64,
+    /// Periods at whose end its tasks, or those of a group below it, were throttled because it had
+    /// nothing left.
+    pub nr_throttled: u64,
+    /// How long tasks were throttled because of that, in µs: the sum over the workers on which some
+    /// waited. A wait counts when it is over.
+    pub throttled_usec: u64,
+    /// Periods in which more than the quota was used, out of the [burst](crate::Quota::burst).
+    pub nr_bursts: u64,
+    /// What was used above the quota in those, in µs.
+    pub burst_usec: u64,
     /// How long the group's own tasks were ready before they ran.
     pub wait: Histogram,
     /// How long polls of the group's own tasks took.

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use evenkeel_core::{Domain, DomainShared, GroupId, GroupParams, Order, TaskParams};
 use parking_lot::Mutex;
 
+use super::bandwidth::Quotas;
+use super::quota::Quota;
 use super::stat::Histogram;
 use super::{Event, Group, GroupInner, GroupStat, params};
 use crate::clock;
@@ -17,17 +19,19 @@ use crate::shared::Shared;
 use crate::worker::TaskArena;
 
 /// The hierarchy, as the names see it and as the core sees it.
-struct Tree {
-    domain: Domain,
+pub(super) struct Tree {
+    pub(super) domain: Domain,
     children: HashMap<GroupId, BTreeMap<String, Arc<GroupInner>>>,
     /// Removed groups that tasks or run queues still refer to.
     dying: Vec<Arc<GroupInner>>,
+    /// For each worker, whether the refill that goes on lets tasks go on there.
+    pub(super) kicked: Box<[bool]>,
 }
 
 /// All groups of a runtime.
 pub(crate) struct GroupTable {
-    tree: Mutex<Tree>,
-    domain: Arc<DomainShared>,
+    pub(super) tree: Mutex<Tree>,
+    pub(super) domain: Arc<DomainShared>,
     root: Arc<GroupInner>,
     /// Shards of the owned list, and workers.
     sizes: (usize, usize),
@@ -37,6 +41,8 @@ pub(crate) struct GroupTable {
     has_times: AtomicBool,
     /// Some group has fair order; set once, with the key `fair_order` on.
     has_fair_order: AtomicBool,
+    /// Groups that have a quota, and who wakes up for them.
+    pub(super) quotas: Quotas,
     /// The keys that this runtime holds on.
     groups: Use,
     times: Use,
@@ -56,12 +62,14 @@ impl GroupTable {
                 domain,
                 children: HashMap::from([(GroupId::ROOT, BTreeMap::new())]),
                 dying: Vec::new(),
+                kicked: vec![false; workers].into(),
             }),
             root: Arc::new(root),
             sizes,
             is_grouped: AtomicBool::new(false),
             has_times: AtomicBool::new(false),
             has_fair_order: AtomicBool::new(false),
+            quotas: Quotas::new(),
             groups: Use::of(&keys::GROUPS),
             times: Use::of(&keys::STATISTICS),
             fair_order: Use::of(&keys::FAIR_ORDER),
@@ -139,6 +147,12 @@ impl GroupTable {
         }
     }
 
+    /// Returns every group but the root and removed ones.
+    pub(super) fn all(&self, tree: &Tree) -> Vec<Arc<GroupInner>> {
+        let children = tree.children.values();
+        children.flat_map(BTreeMap::values).cloned().collect()
+    }
+
     pub(super) fn children(&self, inner: &GroupInner) -> Vec<Arc<GroupInner>> {
         let _section = context::section();
         let tree = self.tree.lock();
@@ -204,6 +218,7 @@ impl Shared {
         parent: &Arc<GroupInner>,
         name: String,
         params: &GroupParams,
+        quota: Quota,
     ) -> Result<Arc<GroupInner>, Error> {
         let _section = context::section();
         let table = &self.groups;
@@ -228,7 +243,8 @@ impl Shared {
                 Order::Fifo => Ok(()),
             }
         });
-        if let Err(error) = turned_on {
+        let limited = turned_on.and_then(|()| self.limit(&mut tree, id, quota));
+        if let Err(error) = limited {
             let removed = tree.domain.remove(id);
             debug_assert!(removed.is_ok(), "{removed:?}");
             return Err(error);
@@ -305,6 +321,9 @@ impl Shared {
             siblings.remove(&inner.name);
         }
         tree.dying.push(inner.clone());
+        // Nobody waits for the runtime of a group that is no more.
+        let lifted = self.limit(&mut tree, inner.id, Quota::MAX);
+        debug_assert!(lifted.is_ok(), "{lifted:?}");
         // What waits in the run queues is queued again, and finds its group removed; the rest does
         // so when it is next woken.
         for queue in &self.queues {
@@ -313,6 +332,8 @@ impl Shared {
             }
         }
         self.bury(&mut tree);
+        drop(tree);
+        self.call_timekeeper();
         Ok(())
     }
 
@@ -369,7 +390,13 @@ impl Shared {
         for times in inner.all_times() {
             times.lock().add_to(&mut wait, &mut run);
         }
+        let limit = tree.domain.bandwidth_stat(inner.id).unwrap_or_default();
         GroupStat {
+            nr_periods: limit.nr_periods,
+            nr_throttled: limit.nr_throttled,
+            throttled_usec: limit.throttled_usec,
+            nr_bursts: limit.nr_bursts,
+            burst_usec: limit.burst_usec,
             usage_usec: usage_ns(&tree, inner) / 1000,
             own_usage_usec: inner.leaf.usage_ns() / 1000,
             nr_running: inner.leaf.nr_running() as u64,

@@ -58,15 +58,24 @@ pub(super) fn attend(roster: &Arc<Roster>) {
     }
 }
 
+/// Sits in the driver until that is not needed; then whoever sleeps elsewhere because the seat was
+/// taken is woken to take it.
 fn sit_while_needed(shared: &Shared) {
+    sit(shared);
+    if shared.idle.has_parked() {
+        shared.notify_one();
+    }
+}
+
+fn sit(shared: &Shared) {
     let is_over = || shared.life.is_shutdown.load(Ordering::Acquire);
     while !shared.idle.has_parked() && !is_over() {
         let Some(seat) = shared.driver.try_sit() else {
             return;
         };
         let before: u32 = polls(shared);
-        let sit = || shared.driver.wait(&seat, is_over, Some(SHIFT));
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(sit)) {
+        let wait = || shared.driver.wait(&seat, is_over, Some(SHIFT));
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(wait)) {
             forget_payload(payload);
             return shared.driver.give_up();
         }

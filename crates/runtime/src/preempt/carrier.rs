@@ -3,6 +3,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
+use super::free::Loss;
 use super::gate::{CarrierId, Gate};
 use super::order::Mailbox;
 use super::report::Note;
@@ -18,8 +19,6 @@ pub(crate) struct Carrier {
     pub(crate) mailbox: Mailbox,
     /// The kernel's number of the thread; 0 until it has started and after it has ended.
     tid: AtomicI32,
-    /// The term of the lease for which a signal was sent last, see `Term::to_bits`.
-    pub(crate) asked_term: AtomicU64,
     /// The task whose poll was interrupted when this thread last gave a CPU up, while it is parked
     /// or goes on without a CPU.
     pub(crate) interrupted: AtomicPtr<Meta>,
@@ -32,8 +31,8 @@ pub(crate) struct Carrier {
     pub(super) section_asked_ns: AtomicU64,
     /// When it is to be forced, in ns; 0 while nothing is pending.
     pub(super) section_due_ns: AtomicU64,
-    /// CPU time of this thread when its poll lost its CPU, in ns; 0 when it has not lost one.
-    cpu_time_at_loss: AtomicU64,
+    /// What is known of its poll when that goes on without a CPU.
+    pub(super) loss: Loss,
 }
 
 impl Carrier {
@@ -43,13 +42,12 @@ impl Carrier {
             gate: Gate::new(),
             mailbox: Mailbox::new(),
             tid: AtomicI32::new(0),
-            asked_term: AtomicU64::new(0),
             interrupted: AtomicPtr::new(ptr::null_mut()),
             note: Note::new(),
             window: AtomicPtr::new(ptr::null_mut()),
             section_asked_ns: AtomicU64::new(0),
             section_due_ns: AtomicU64::new(0),
-            cpu_time_at_loss: AtomicU64::new(0),
+            loss: Loss::new(),
         }
     }
 
@@ -82,25 +80,5 @@ impl Carrier {
     /// Takes the task whose poll is parked on this thread; for the one that carries its CPU now.
     pub(crate) fn interrupted(&self) -> Option<TaskRef> {
         TaskRef::from_pointer(self.interrupted.load(Ordering::Acquire))
-    }
-
-    /// Takes note of the thread's CPU time at the moment when its poll lost its CPU.
-    pub(crate) fn note_loss(&self, cpu_time_ns: u64) {
-        self.cpu_time_at_loss
-            .store(cpu_time_ns.max(1), Ordering::Relaxed);
-    }
-
-    /// Returns the CPU time that the thread has used since its poll lost its CPU, once, in ns. For
-    /// the thread itself.
-    pub(crate) fn take_loss(&self) -> Option<u64> {
-        match self.cpu_time_at_loss.swap(0, Ordering::Relaxed) {
-            0 => None,
-            then => Some(sys::own_cpu_time_ns().saturating_sub(then)),
-        }
-    }
-
-    /// Takes note that a poll which had lost its CPU has ended.
-    pub(super) fn note_end_of_poll(&self) {
-        self.take_loss();
     }
 }

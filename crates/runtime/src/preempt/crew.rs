@@ -8,11 +8,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use super::carrier::Carrier;
 use super::gate::{CarrierId, Lease};
 use super::order::Order;
+use super::request::Request;
 use super::spares::Spares;
 use crate::worker::Worker;
 
@@ -25,7 +27,10 @@ pub(crate) struct Crew {
     /// Numbers that no thread has, the lowest last.
     unclaimed: Mutex<Vec<CarrierId>>,
     leases: Box<[Lease]>,
+    requests: Box<[CachePadded<Request>]>,
     spares: Spares,
+    /// Threads whose polls went on without a CPU and wait for their turn again.
+    returning: Spares,
     is_closed: AtomicBool,
     roster: OnceLock<Weak<Roster>>,
     /// The same workers, for signal handlers.
@@ -40,7 +45,11 @@ impl Crew {
             carriers: (0..limit).map(|_| OnceLock::new()).collect(),
             unclaimed: Mutex::new((0..limit as CarrierId).rev().collect()),
             leases: (0..cpus).map(|cpu| Lease::new(cpu as CarrierId)).collect(),
+            requests: (0..cpus)
+                .map(|_| CachePadded::new(Request::new()))
+                .collect(),
             spares: Spares::new(limit),
+            returning: Spares::new(limit),
             is_closed: AtomicBool::new(false),
             roster: OnceLock::new(),
             workers: (0..cpus).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
@@ -92,6 +101,12 @@ impl Crew {
         &self.leases[cpu]
     }
 
+    /// Returns whether somebody wants a CPU.
+    #[inline]
+    pub(crate) fn request(&self, cpu: usize) -> &Request {
+        &self.requests[cpu]
+    }
+
     pub(crate) fn nr_spares(&self) -> usize {
         self.spares.len()
     }
@@ -108,6 +123,20 @@ impl Crew {
         if self.is_closed.load(Ordering::SeqCst) {
             self.dismiss_spares();
         }
+    }
+
+    pub(super) fn nr_returning(&self) -> usize {
+        self.returning.len()
+    }
+
+    /// Takes a thread whose poll has come back.
+    pub(super) fn take_returning(&self) -> Option<&Carrier> {
+        self.carrier(self.returning.pop()?)
+    }
+
+    /// Puts a thread among those whose polls have come back.
+    pub(super) fn put_returning(&self, carrier: &Carrier) {
+        self.returning.push(carrier.id);
     }
 
     /// Ends all spare threads, now and from now on.

@@ -141,11 +141,6 @@ impl Term {
     pub(crate) fn carrier(self) -> CarrierId {
         self.0 as u16
     }
-
-    /// The term as a number that is never 0, so that 0 can stand for none.
-    pub(crate) fn to_bits(self) -> u64 {
-        self.0
-    }
 }
 
 /// Which thread carries a CPU.

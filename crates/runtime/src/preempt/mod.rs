@@ -18,7 +18,8 @@
 //!    is looked for.
 //! 4. The switch at the end of a section runs inside a section, and what was asked for is forgotten
 //!    when a CPU is got back.
-//! 5. A signal concerns one term of a lease; a later term ignores it.
+//! 5. A request concerns one turn, that is one pick of the run queue ([`request`]); signals that
+//!    arrive in a later one are ignored.
 //! 6. One atomic word, the [`Lease`](gate::Lease), decides who carries a CPU. The successor is
 //!    reserved before it is changed.
 //! 7. Sections of the runtime are never interrupted.
@@ -28,11 +29,13 @@
 mod attendant;
 pub(crate) mod carrier;
 pub(crate) mod crew;
+mod free;
 pub(crate) mod gate;
 mod monitor;
 pub(crate) mod order;
 mod placement;
 pub(crate) mod report;
+pub(crate) mod request;
 mod section;
 mod spares;
 pub(crate) mod switch;
@@ -91,6 +94,8 @@ pub(crate) struct Counters {
     pub(crate) preempted: AtomicU64,
     /// Polls that should have been preempted, but no spare thread was there.
     pub(crate) refused: AtomicU64,
+    /// Polls that go on without a CPU now.
+    pub(crate) free: AtomicU32,
     /// Polls that are parked now.
     pub(crate) parked: AtomicU32,
     /// Times that all parked polls were let go because a CPU was blocked by one of them.
@@ -158,6 +163,11 @@ impl Preempt {
             return Level::Off;
         }
         self.config.level
+    }
+
+    /// Returns whether polls that go on lose their CPU from the first one on.
+    pub(crate) fn takes_cpus(&self) -> bool {
+        self.level() >= Level::Handoff && !self.config.is_latent
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -241,13 +251,23 @@ impl Preempt {
         }
     }
 
-    /// Asks for the CPU of a poll, or for that of whatever runs there now.
+    /// Asks for the CPU of what runs there now.
     pub(crate) fn ask_for(&self, cpu: usize) {
+        self.ask_for_turn(cpu, self.crew.request(cpu).turn());
+    }
+
+    /// Asks for the CPU of what runs there in this turn; nothing happens if the turn is over.
+    pub(crate) fn ask_for_turn(&self, cpu: usize, turn: u64) {
+        self.crew.request(cpu).want(turn);
+        self.remind(cpu);
+    }
+
+    /// Tells the carrier of a CPU that it was asked for.
+    fn remind(&self, cpu: usize) {
         let term = self.crew.lease(cpu).load();
         let Some(carrier) = self.crew.carrier(term.carrier()) else {
             return;
         };
-        carrier.asked_term.store(term.to_bits(), Ordering::Release);
         if carrier.gate.is_inside() {
             carrier.gate.ask();
         } else if let Some(tid) = carrier.tid() {
@@ -397,8 +417,8 @@ pub(crate) fn queue_preempting(shared: &Shared, runnable: Runnable) -> Option<Ru
     if shared.idle.has_parked() {
         return Some(runnable);
     }
-    if let Some(cpu) = shared.enqueue_where_it_preempts(runnable) {
-        shared.preempt.ask_for(cpu);
+    if let Some((cpu, turn)) = shared.enqueue_where_it_preempts(runnable) {
+        shared.preempt.ask_for_turn(cpu, turn);
     }
     shared.notify_one();
     None

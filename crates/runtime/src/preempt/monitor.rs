@@ -2,8 +2,9 @@
 //! should make room.
 //!
 //! It sleeps for good when some worker sleeps (then no task waits, or the sentry of `worker::park`
-//! sees to it), and is called by the worker that leaves the last one's bed. So an idle process has
-//! no tick.
+//! sees to it), and is called by the worker that leaves the last one's bed. Where groups have
+//! quotas it ticks while any worker is awake: what runs there may use up its quota. So an idle
+//! process has no tick.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -14,7 +15,8 @@ use crossbeam_utils::CachePadded;
 use super::crew::Roster;
 use super::gate::{Term, take};
 use super::order::{Before, Order};
-use super::{Level, switch, sys};
+use super::sys::KernelSlice;
+use super::{Level, free, switch, sys};
 use crate::clock;
 use crate::group::Event;
 use crate::keys;
@@ -23,7 +25,7 @@ use crate::worker::Verdict;
 
 /// Time between two ticks, in ns.
 const TICK_NS: u64 = 1_000_000;
-/// Ticks with a sleeping worker after which the monitor sleeps.
+/// Ticks without a reason to tick after which the monitor sleeps.
 const QUIET_TICKS: u32 = 16;
 /// A thread that used less CPU time than this since the last tick may be blocked, in ns.
 const STANDSTILL_NS: u64 = 20_000;
@@ -145,10 +147,10 @@ pub(super) fn watch(roster: &Arc<Roster>) {
                 keys::run_deferred();
             }
         }
-        if shared.idle.has_parked() {
+        if !shared.wants_ticks() {
             quiet += 1;
             if quiet >= QUIET_TICKS {
-                monitor.sleep(|| !shared.idle.has_parked() || is_over());
+                monitor.sleep(|| shared.wants_ticks() || is_over());
                 quiet = 0;
             }
             continue;
@@ -160,8 +162,10 @@ pub(super) fn watch(roster: &Arc<Roster>) {
             super::top_up(roster);
         }
         tick(shared, &mut seen);
+        free::look_after(shared, ticks);
         shared.wake_overlooked();
     }
+    free::release_returned(shared);
 }
 
 /// Asks again for CPUs whose carriers were asked in critical sections and have been there for too
@@ -180,7 +184,7 @@ fn force_due_sections(shared: &Shared, now_ns: u64) -> u64 {
             // The handler decides, and sets a new time where it finds that it is too early.
             past if past <= now_ns => {
                 due.store(0, Ordering::Relaxed);
-                preempt.ask_for(cpu);
+                preempt.remind(cpu);
             }
             future => next_ns = next_ns.min(future),
         }
@@ -193,7 +197,10 @@ fn tick(shared: &Shared, seen: &mut [Seen]) {
     let mut is_stuck = false;
     let mut has_long_poll = true;
     for (cpu, seen) in seen.iter_mut().enumerate() {
-        let is_long = is_same_poll(shared, cpu, seen);
+        if shared.preempt.is_parking() {
+            remind(shared, cpu);
+        }
+        let is_long = is_same_poll(shared, cpu, seen) && !shared.remotes[cpu].is_asleep();
         has_long_poll &= is_long;
         if is_long {
             look_at(shared, cpu, seen, now_ns);
@@ -227,8 +234,19 @@ fn is_same_poll(shared: &Shared, cpu: usize, seen: &mut Seen) -> bool {
     is_same
 }
 
+/// Tells a carrier again that its CPU was asked for: it may have left a section in the moment in
+/// which it was told.
+fn remind(shared: &Shared, cpu: usize) {
+    let preempt = &shared.preempt;
+    let is_wanted = preempt.crew.request(cpu).wanted().is_some();
+    if is_wanted && shared.remotes[cpu].level() >= Some(Level::Handoff) {
+        preempt.remind(cpu);
+    }
+}
+
 /// Decides about a poll that has gone on for a tick at least.
 fn look_at(shared: &Shared, cpu: usize, seen: &mut Seen, now_ns: u64) {
+    let turn = shared.preempt.crew.request(cpu).turn();
     let verdict = shared.tick_cpu(cpu, now_ns);
     if verdict == Verdict::GoOn || !shared.preempt.is_ready(|| shared.look_around()) {
         return;
@@ -258,7 +276,7 @@ fn look_at(shared: &Shared, cpu: usize, seen: &mut Seen, now_ns: u64) {
         Level::Off | Level::Lazy => {}
         Level::Handoff => take_from(shared, cpu, seen),
         Level::Park if is_blocked => take_from(shared, cpu, seen),
-        Level::Park => preempt.ask_for(cpu),
+        Level::Park => preempt.ask_for_turn(cpu, turn),
     }
 }
 
@@ -284,19 +302,26 @@ fn take_from(shared: &Shared, cpu: usize, seen: &Seen) {
         return preempt.monitor.call();
     };
     let lease = preempt.crew.lease(cpu);
-    if let Some(cpu_time_ns) = carrier.tid().and_then(sys::cpu_time_ns) {
-        carrier.note_loss(cpu_time_ns);
-    }
-    let count = || shared.remotes[cpu].count_event(Event::Preempted);
+    let cpu_time_ns = carrier.tid().and_then(sys::cpu_time_ns);
+    let on_taken = || {
+        let group = shared.remotes[cpu].count_event(Event::Preempted);
+        if let (Some(group), Some(cpu_time_ns)) = (group, cpu_time_ns) {
+            carrier.loss.set_cpu(cpu);
+            free::begin(shared, carrier, group, cpu_time_ns);
+        }
+    };
     if take(
         lease,
         term,
         &carrier.gate,
         next.id,
         sys::barrier_everywhere,
-        count,
+        on_taken,
     ) {
         preempt.counters.preempted.fetch_add(1, Ordering::Relaxed);
+        if let Some(tid) = carrier.tid() {
+            sys::set_kernel_slice(tid, KernelSlice::Usual);
+        }
         let before = Before::Free(carrier.id);
         let cpu = cpu as u16;
         next.mailbox.command(Order::Carry { cpu, before });

@@ -14,7 +14,8 @@ use super::carrier::Carrier;
 use super::crew::{Crew, Roster};
 use super::gate::Entry;
 use super::order::{Before, Order};
-use super::{Level, report, section, sys};
+use super::sys::KernelSlice;
+use super::{Level, free, report, section, sys};
 use crate::context;
 use crate::group::Event;
 use crate::shared::Shared;
@@ -30,7 +31,7 @@ enum Manner {
     Free,
 }
 
-/// The handler: gives this thread's CPU up if the signal concerns what runs on it now.
+/// The handler: gives this thread's CPU up if that was asked for.
 pub(super) extern "C" fn on_signal(_signal: c_int) {
     let _errno = sys::KeepErrno::new();
     let Some(me) = context::carrier() else { return };
@@ -42,7 +43,7 @@ pub(super) extern "C" fn on_signal(_signal: c_int) {
         return;
     }
     if !section::holds_off(me) {
-        give_up(me, true);
+        give_up(me);
     }
 }
 
@@ -51,7 +52,7 @@ pub(super) extern "C" fn on_signal(_signal: c_int) {
 pub(crate) fn at_section_end(me: &Carrier) {
     me.gate.answer();
     if !section::holds_off(me) {
-        give_up(me, false);
+        give_up(me);
     }
 }
 
@@ -59,18 +60,24 @@ pub(crate) fn at_section_end(me: &Carrier) {
 /// for.
 #[cold]
 pub(super) fn at_slice_end(me: &Carrier) {
-    give_up(me, false);
+    give_up(me);
 }
 
-/// Gives the CPU up in the manner that the task's group allows. Outside of sections.
-fn give_up(me: &Carrier, by_signal: bool) {
+/// Gives the CPU up, if somebody wants it, in the manner that the task's group allows. Outside of
+/// sections.
+fn give_up(me: &Carrier) {
     if me.gate.enter() == Entry::Lost {
         context::set_worker(ptr::null());
     }
     context::with_raw_worker(|worker| {
-        let Some(worker) = worker else { return };
-        let term = worker.shared.preempt.crew.lease(worker.index).load();
-        if by_signal && me.asked_term.load(Ordering::Acquire) != term.to_bits() {
+        let Some(worker) = worker else {
+            return context::with_raw_task(|meta| {
+                let shared = meta.shared_ref();
+                free::come_back(me, shared, || stay_parked(me, shared));
+            });
+        };
+        let request = worker.shared.preempt.crew.request(worker.index);
+        if request.wanted().is_none() {
             return;
         }
         match context::current_level() {
@@ -79,7 +86,7 @@ fn give_up(me: &Carrier, by_signal: bool) {
             _ => {}
         }
     });
-    // What was asked for meanwhile is asked for again at the next tick.
+    // Who asked meanwhile is served now, or by the monitor at its next tick.
     let _ = me.gate.leave();
 }
 
@@ -98,6 +105,7 @@ fn pass_on(me: &Carrier, worker: &Worker, manner: Manner) {
         return preempt.monitor.call();
     };
     me.interrupted.store(task.cast_mut(), Ordering::Relaxed);
+    me.loss.set_cpu(worker.index);
     if manner == Manner::Park {
         context::with_raw_task(|meta| meta.set_parked(Some(me.id)));
     }
@@ -114,7 +122,7 @@ fn pass_on(me: &Carrier, worker: &Worker, manner: Manner) {
     let cpu = worker.index as u16;
     preempt.placement.bring_here(next);
     if manner == Manner::Free {
-        me.note_loss(sys::own_cpu_time_ns());
+        free::begin_here(&worker.shared, me);
     }
     preempt.counters.preempted.fetch_add(1, Ordering::Relaxed);
     context::with_raw_task(|meta| meta.group_ref().count_event(Event::Preempted));
@@ -144,7 +152,7 @@ fn stay_parked(me: &Carrier, shared: &Shared) {
         }
         _ => {
             preempt.placement.roam();
-            me.note_loss(sys::own_cpu_time_ns());
+            free::begin_here(shared, me);
         }
     }
 }
@@ -165,10 +173,15 @@ impl Worker {
             is_passed,
             "nobody takes a CPU whose carrier is in a section"
         );
-        self.shared.preempt.placement.bring_here(parked);
+        let preempt = &self.shared.preempt;
+        preempt.placement.bring_here(parked);
         parked.mailbox.command(Order::Resume {
             cpu: self.index as u16,
         });
+        // Who asked before the CPU was passed on may have told this thread.
+        if crew.request(self.index).wanted().is_some() {
+            preempt.remind(self.index);
+        }
     }
 }
 
@@ -193,6 +206,10 @@ pub(super) fn carry(me: &Carrier, roster: &Arc<Roster>, first: Option<Order>) {
     let crew = &shared.preempt.crew;
     me.started();
     context::set_carrier(me);
+    if shared.preempt.level() == Level::Handoff {
+        // It is woken to carry on where polls without a CPU compete with it.
+        sys::set_kernel_slice(0, KernelSlice::Short);
+    }
     let mut order = first.unwrap_or_else(|| wait_as_spare(crew, me));
     while let Order::Carry { cpu, before } = order {
         me.gate.start_anew();
@@ -207,7 +224,10 @@ pub(super) fn carry(me: &Carrier, roster: &Arc<Roster>, first: Option<Order>) {
                 None => break,
             }
         }
-        me.note_end_of_poll();
+        free::settle(shared, me);
+        if shared.preempt.level() == Level::Handoff {
+            sys::set_kernel_slice(0, KernelSlice::Short);
+        }
         order = wait_as_spare(crew, me);
     }
     context::set_carrier(ptr::null());

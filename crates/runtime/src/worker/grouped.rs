@@ -33,6 +33,7 @@ use super::Worker;
 use crate::clock;
 use crate::context;
 use crate::group::GroupInner;
+use crate::preempt::request::Request;
 use crate::shared::Shared;
 use crate::task::{Meta, Runnable, TaskRef};
 
@@ -185,6 +186,11 @@ impl Worker {
         &self.shared.queues[self.index]
     }
 
+    #[inline]
+    fn request(&self) -> &Request {
+        self.shared.preempt.crew.request(self.index)
+    }
+
     /// Keeps a task woken by this thread in the slot until the switch; a displaced one is queued
     /// where others see it.
     #[inline]
@@ -250,6 +256,7 @@ impl Worker {
             if rq.turn_goes_on() {
                 self.put_yielded(&mut rq, yielded, self.current.now_ns.get());
                 let picked = rq.pick_next(&mut TaskArena, self.current.now_ns.get())?;
+                self.request().begin_turn();
                 drop(rq);
                 // The charge for the switch may have ended the turn.
                 if picked.group != self.current.id.get() {
@@ -292,6 +299,9 @@ impl Worker {
         self.record_times(now_ns);
         self.take_plain(now_ns);
         self.shared.groups.tick(now_ns);
+        if self.shared.groups.is_refill_due(now_ns) {
+            self.shared.try_refill(now_ns, Some(self.index));
+        }
         if self.shared.groups.has_fair_order() {
             self.send_home(now_ns);
         }
@@ -315,6 +325,7 @@ impl Worker {
             }
         }
         let picked = rq.pick_next(&mut TaskArena, now_ns);
+        self.request().begin_turn();
         let others_wait = rq.nr_waiting() > 0;
         drop(rq);
         let Some(picked) = picked else {
@@ -572,7 +583,7 @@ pub(super) fn enqueue(rq: &mut Rq, shared: &Shared, runnable: Runnable, now_ns: 
 
 impl Shared {
     /// Queues a task on worker `cpu`, or where it was last if its group has fair order.
-    pub(super) fn enqueue_any(&self, runnable: Runnable, cpu: usize, now_ns: u64) {
+    pub(crate) fn enqueue_any(&self, runnable: Runnable, cpu: usize, now_ns: u64) {
         if runnable.metadata().group_ref().is_fair_order {
             self.enqueue_home(runnable, now_ns);
         } else {

@@ -59,6 +59,9 @@ impl Worker {
         // Before the look at the keys: whoever turns one on has a look come sooner after that.
         let interval = self.maintenance.next_interval(now_ns);
         self.remote().look_after(interval);
+        if is_watched {
+            self.look_at_refill(now_ns);
+        }
         let driver = &self.shared.driver;
         if driver.is_seat_free() && now_ns.saturating_sub(driver.last_turn_ns()) >= TURN_NS {
             return Some(Exit::Turn);

@@ -22,6 +22,7 @@
 //! the key on ([`Shared::look_around`]). A poll that is not watched has begun before that, or at
 //! that moment; it is not timed, reported, or preempted.
 
+mod bandwidth;
 mod grouped;
 mod maintenance;
 mod park;

@@ -22,6 +22,7 @@ use super::Worker;
 use crate::idle::Woken;
 use crate::io::Seat;
 use crate::keys;
+use crate::shared::Shared;
 use crate::task::Runnable;
 
 /// How long a sentry sleeps between two looks.
@@ -70,7 +71,7 @@ impl Linger {
 }
 
 /// Where a worker sleeps.
-enum Bed<'a> {
+pub(super) enum Bed<'a> {
     Parker,
     /// The I/O driver, whose seat it holds.
     Driver(Seat<'a>),
@@ -92,6 +93,7 @@ impl Worker {
         if lingers && self.linger.look(|| shared.has_work()) {
             return;
         }
+        self.remote().set_asleep(true);
         shared
             .idle
             .park(self.index, self.is_searching.replace(false));
@@ -117,8 +119,9 @@ impl Worker {
         let is_notified = self.shared.idle.unpark(self.index) == Woken::Notified;
         self.is_searching.set(is_notified);
         self.linger.is_worthwhile.set(is_notified);
+        self.remote().set_asleep(false);
         self.remote().bell.answer();
-        if !self.shared.idle.has_parked() {
+        if self.shared.wants_ticks() {
             self.shared.preempt.post_monitor();
         }
         self.shared.preempt.post_reporter();
@@ -154,7 +157,7 @@ impl Worker {
         let shared = &self.shared;
         while !self.is_called(bed) {
             if shared.idle.all_parked() || shared.has_sentry.swap(true, Ordering::SeqCst) {
-                self.doze(bed, None);
+                self.doze_until_refill(bed);
                 // Without a call this was a request to take over the watch.
                 continue;
             }
@@ -177,7 +180,7 @@ impl Worker {
     }
 
     /// Sleeps once, for `limit` at the most.
-    fn doze(&self, bed: &Bed<'_>, limit: Option<Duration>) {
+    pub(super) fn doze(&self, bed: &Bed<'_>, limit: Option<Duration>) {
         match (bed, limit) {
             (Bed::Parker, None) => self.parker.park(),
             (Bed::Parker, Some(limit)) => self.parker.park_timeout(limit),
@@ -197,7 +200,8 @@ impl Worker {
         while quiet < QUIET_ROUNDS {
             seen.clear();
             seen.extend(self.poll_counts());
-            self.doze(bed, Some(ROUND));
+            self.doze(bed, Some(self.until_refill(ROUND)));
+            self.refill_if_due();
             if self.is_called(bed) || shared.has_work() {
                 return Relief::Work;
             }
@@ -239,11 +243,18 @@ impl Worker {
         if shared.has_sentry.load(Ordering::SeqCst) || !shared.idle.has_parked() {
             return;
         }
-        if let Some(sleeper) = shared.idle.peek_sleeper() {
+        shared.nudge_sleeper();
+    }
+}
+
+impl Shared {
+    /// Has one of those who sleep look once more whether it should stand sentry, or keep time.
+    pub(crate) fn nudge_sleeper(&self) {
+        if let Some(sleeper) = self.idle.peek_sleeper() {
             // Not a call: the bell does not ring. A sleeper in the driver is woken there, and one
             // that is on its way from one bed to the other finds the parker's token.
-            shared.driver.wake();
-            shared.remotes[sleeper].unparker.unpark();
+            self.driver.wake();
+            self.remotes[sleeper].unparker.unpark();
         }
     }
 }

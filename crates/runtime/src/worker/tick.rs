@@ -47,25 +47,10 @@ impl Shared {
     /// Takes in what lies where the worker would find it after its poll, and asks the core.
     fn tick_grouped(&self, cpu: usize, now_ns: u64) -> Verdict {
         self.groups.tick(now_ns);
-        if let Some(woken) = self.remotes[cpu].slot.take() {
-            self.enqueue_any(woken, cpu, now_ns);
+        if self.groups.is_refill_due(now_ns) {
+            self.try_refill(now_ns, None);
         }
-        // A worker's own plain queue may hold tasks since before groups came into use, taken
-        // together with the one whose poll goes on.
-        for _ in 0..MAX_INTAKE {
-            match self.remotes[cpu].stealer.steal() {
-                Steal::Success(runnable) => self.enqueue_any(runnable, cpu, now_ns),
-                Steal::Empty => break,
-                Steal::Retry => {}
-            }
-        }
-        for _ in 0..MAX_INTAKE {
-            match self.injector.steal() {
-                Steal::Success(runnable) => self.enqueue_any(runnable, cpu, now_ns),
-                Steal::Empty => break,
-                Steal::Retry => {}
-            }
-        }
+        let preempts = self.take_in(cpu, now_ns);
         let mut rq = self.queues[cpu].lock();
         if rq.curr().is_none() {
             // A poll that the queue does not know of: it ran before groups came into use, or goes
@@ -76,7 +61,7 @@ impl Shared {
                 Verdict::GoOn
             };
         }
-        if rq.tick(&mut TaskArena, now_ns).is_needed() {
+        if rq.tick(&mut TaskArena, now_ns).is_needed() || preempts {
             return Verdict::MakeRoom;
         }
         if self.remotes[cpu].level() != Some(Level::Park) {
@@ -89,6 +74,40 @@ impl Shared {
                 self.pull_to(cpu, &request, now_ns)
             }
         }
+    }
+
+    /// Queues what lies where the worker would find it after its poll; returns whether any of it
+    /// takes the place of what runs there.
+    fn take_in(&self, cpu: usize, now_ns: u64) -> bool {
+        let mut preempts = false;
+        let mut queue = |runnable: Runnable| {
+            if runnable.metadata().group_ref().is_fair_order {
+                self.enqueue_any(runnable, cpu, now_ns);
+            } else {
+                let mut rq = self.queues[cpu].lock();
+                preempts |= enqueue(&mut rq, self, runnable, now_ns).is_needed();
+            }
+        };
+        if let Some(woken) = self.remotes[cpu].slot.take() {
+            queue(woken);
+        }
+        // A worker's own plain queue may hold tasks since before groups came into use, taken
+        // together with the one whose poll goes on.
+        for _ in 0..MAX_INTAKE {
+            match self.remotes[cpu].stealer.steal() {
+                Steal::Success(runnable) => queue(runnable),
+                Steal::Empty => break,
+                Steal::Retry => {}
+            }
+        }
+        for _ in 0..MAX_INTAKE {
+            match self.injector.steal() {
+                Steal::Success(runnable) => queue(runnable),
+                Steal::Empty => break,
+                Steal::Retry => {}
+            }
+        }
+        preempts
     }
 
     /// Wakes the workers that fell asleep in front of their own work: what the monitor moves is in
@@ -139,9 +158,9 @@ impl Shared {
         }
     }
 
-    /// Queues a woken task on a CPU where it takes the place of what runs there, which it returns;
-    /// where there is none, on the CPU on which it ran last.
-    pub(crate) fn enqueue_where_it_preempts(&self, runnable: Runnable) -> Option<usize> {
+    /// Queues a woken task on a CPU where it takes the place of what runs there, which it returns
+    /// with the turn that is to end; where there is none, on the CPU on which it ran last.
+    pub(crate) fn enqueue_where_it_preempts(&self, runnable: Runnable) -> Option<(usize, u64)> {
         let now_ns = clock::now_ns();
         let n = self.queues.len();
         let meta = runnable.metadata();
@@ -157,7 +176,7 @@ impl Shared {
             let mut rq = self.queues[cpu].lock();
             let key = TaskRef::new(runnable.metadata());
             if enqueue(&mut rq, self, runnable, now_ns).is_needed() {
-                return Some(cpu);
+                return Some((cpu, self.preempt.crew.request(cpu).turn()));
             }
             if step == 0 {
                 return None;
