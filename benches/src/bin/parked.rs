@@ -23,8 +23,8 @@ use tokio::sync::Semaphore;
 /// Polls of a group of weight 1 compute without end at the level `Park`, each until it was parked
 /// once. Memory is what grew meanwhile, by poll: resident memory of the process, and kernel stacks,
 /// page tables and unreclaimable slabs of the machine, so leave it alone; the largest figure
-/// counts, since later rounds find what earlier ones have freed. Then tasks of a group of weight 10,000
-/// compute beside them, and by turns without them: the difference in work.
+/// counts, since later rounds find what earlier ones have freed. Then tasks of a group of weight
+/// 10,000 compute beside them, and by turns without them: the difference in work.
 #[derive(Parser)]
 #[command(name = "parked")]
 struct Options {
