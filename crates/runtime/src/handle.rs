@@ -64,7 +64,8 @@ impl Handle {
         self.shared.remotes.len()
     }
 
-    /// Returns the number of tasks that were spawned and have not finished.
+    /// Returns the number of tasks that were spawned and have not finished. While tasks spawn
+    /// others it may miss some: it is summed up part by part.
     #[must_use]
     pub fn nr_tasks(&self) -> usize {
         self.shared.owned.len()
