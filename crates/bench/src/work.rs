@@ -19,7 +19,7 @@ const LONG_ENOUGH: Duration = Duration::from_micros(300);
 /// How many stretches are timed. The fastest counts: the others were disturbed.
 const TRIALS: usize = 9;
 
-/// How fast this machine steps through [`Pace::work`].
+/// How fast this machine steps through [`Steps::run`].
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     steps_per_ns: f64,
