@@ -194,11 +194,11 @@ impl Throttled {
         runtime
             .block_on(group.spawn(async { compute(MS(30)) }))
             .expect("it ends");
-        // Its worker charges it, and takes it off, a moment after it has ended. Until somebody was
-        // refused, what the quota had left is there for another worker.
+        // Its worker charges it a moment after it has ended, and until then another one finds what
+        // the quota had left. The end of a period tells that somebody found nothing.
         let is_throttled = || {
             let stat = group.stat();
-            usage(&stat) >= MS(30) && stat.nr_running == 0 && stat.nr_tasks > 0
+            stat.nr_throttled > 0 && stat.nr_running == 0 && usage(&stat) >= MS(30)
         };
         loop {
             let probe = group.spawn(async {});

@@ -250,12 +250,12 @@ impl Worker {
         let meta = runnable.metadata();
         if preempt::is_on() {
             meta.watch();
+            if self.shared.preempt.has_windows() {
+                self.remote().begin_poll(meta);
+            }
             if meta.is_parked() {
                 let task = TaskRef::from_runnable(runnable);
                 return self.resume(task.meta());
-            }
-            if self.shared.preempt.has_windows() {
-                self.remote().begin_poll(meta);
             }
         }
         trace::switch(meta, self.index);
