@@ -1,4 +1,5 @@
-//! Forked children: sections go on; the hook and the request stay with the parent.
+//! Children: sections go on after a fork, while the hook and the request stay with the parent; a
+//! panic in the hook ends the process.
 //!
 //! Unsafe is allowed in this file: fork has no wrapper in the standard library.
 #![cfg(target_os = "linux")]
@@ -57,29 +58,32 @@ fn a_child_forked_in_a_section_ends_it_without_the_parents_hook() {
     assert!(!runtime::is_in_section());
 }
 
+/// In a program of its own rather than a forked child: a panic takes locks of the standard library,
+/// which another test's thread may hold at the moment of the fork.
 #[test]
 fn a_panic_in_the_hook_aborts() {
-    /// The guard against a panic that is caught after all.
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, Stdio, exit};
+
+    const IS_CHILD: &str = "EVENKEEL_SLICE_TEST_PANICS";
+    /// The guard against hanging; nothing is timed.
     const GUARD_SECONDS: u32 = 60;
-    // SAFETY: the child takes no lock that another thread may hold but that of standard error,
-    // which is silenced first, and ends here.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "{}", std::io::Error::last_os_error());
-    if child == 0 {
-        // SAFETY: they take numbers.
+    if std::env::var_os(IS_CHILD).is_some() {
+        // SAFETY: it takes a number.
         unsafe { libc::alarm(GUARD_SECONDS) };
-        std::panic::set_hook(Box::new(|_| {}));
         runtime::set_hook(|| panic!("in the hook"));
         let caught = std::panic::catch_unwind(|| {
             let _section = enter();
             runtime::request()
         });
-        // SAFETY: takes a number.
-        unsafe { libc::_exit(i32::from(caught.is_err())) };
+        exit(i32::from(caught.is_err()));
     }
-    let mut status = 0;
-    // SAFETY: waitpid writes to the status, which is alive.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert!(libc::WIFSIGNALED(status), "{status:#x}");
-    assert_eq!(libc::WTERMSIG(status), libc::SIGABRT);
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_panic_in_the_hook_aborts"])
+        .env(IS_CHILD, "1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(status.signal(), Some(libc::SIGABRT), "{status}");
 }
